@@ -1,0 +1,1 @@
+//! Answers the shared case files for `dralab dev cases`.

@@ -1,0 +1,1 @@
+//! How an API server is reached: configuration, proxies, apply, watch.

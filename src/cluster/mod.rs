@@ -1,0 +1,1 @@
+//! Bring a lab up and down: the backends and the lab's record on disk.

@@ -1,0 +1,1 @@
+//! The DRA driver that a kubelet runs: inventory, publishing, prepare, CDI, gRPC.

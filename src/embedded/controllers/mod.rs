@@ -1,0 +1,1 @@
+//! Controllers: claims from templates, claim release, owner garbage collection, namespaces.

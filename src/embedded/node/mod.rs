@@ -1,0 +1,1 @@
+//! The node agent: what a kubelet does for DRA, with simulated containers.

@@ -1,0 +1,1 @@
+//! Lessons, checks, verify, the journal and progress.

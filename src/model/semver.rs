@@ -1,0 +1,1 @@
+//! Semantic versions as device attributes carry them.

@@ -1,0 +1,1 @@
+//! The terminal: text catalogue, tables, rendering. Computes nothing.
