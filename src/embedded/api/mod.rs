@@ -4,8 +4,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub mod admission;
+pub mod discovery;
+pub mod document;
+pub mod fields;
+pub mod openapi;
+pub mod patch;
+pub mod proto;
 pub mod resource;
 pub mod status;
+pub mod strict;
+pub mod table;
 
 pub use resource::{Resource, Subresource};
 pub use status::Status;

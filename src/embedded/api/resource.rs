@@ -7,6 +7,8 @@ pub enum Subresource {
     Main,
     /// `/status`.
     Status,
+    /// `/finalize` of a namespace: only `spec.finalizers` changes.
+    Finalize,
 }
 
 /// One kind that the API serves.
