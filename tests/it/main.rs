@@ -1,3 +1,6 @@
 //! The one integration-test binary.
 
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests too")]
+
 mod layers;
+mod protos;

@@ -1,0 +1,3 @@
+//! The gRPC side of the driver: the wire format.
+
+pub mod proto;
