@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod controllers;
+pub mod events;
 pub mod logs;
 pub mod node;
 pub mod scheduler;
