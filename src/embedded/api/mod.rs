@@ -12,6 +12,7 @@ pub mod openapi;
 pub mod patch;
 pub mod proto;
 pub mod resource;
+pub mod schema;
 pub mod status;
 pub mod strict;
 pub mod table;

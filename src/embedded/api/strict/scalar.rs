@@ -1,0 +1,77 @@
+//! Scalars with a format: quantities, times, base64, and Go's names of string types.
+
+/// Checks a resource quantity (k8s.io/apimachinery `resource.ParseQuantity`).
+pub(super) fn quantity(text: &str) -> Result<(), String> {
+    const FORMAT: &str = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let number_end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+    let (number, suffix) = unsigned.split_at(number_end);
+    if number.is_empty() {
+        return Err(FORMAT.to_owned());
+    }
+    let letters_end = suffix.find(|c: char| !"eEinumkKMGTP".contains(c)).unwrap_or(suffix.len());
+    let (letters, exponent) = suffix.split_at(letters_end);
+    let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+    if !digits.chars().all(|c| c.is_ascii_digit()) {
+        return Err(FORMAT.to_owned());
+    }
+    if number.matches('.').count() > 1 || number == "." {
+        return Err("unable to parse numeric part of quantity".to_owned());
+    }
+    const SUFFIXES: &[&str] = &["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let known = if digits.is_empty() && exponent.is_empty() {
+        SUFFIXES.contains(&letters)
+    } else {
+        matches!(letters, "e" | "E") && !digits.is_empty()
+    };
+    if known { Ok(()) } else { Err("unable to parse quantity's suffix".to_owned()) }
+}
+
+/// Checks an RFC 3339 time.
+pub(super) fn time(text: &str) -> Result<(), String> {
+    match text.parse::<jiff::Timestamp>() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(format!("parsing time \"{text}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"{text}\" as \"2006\"")),
+    }
+}
+
+/// Checks standard base64 with padding.
+pub(super) fn base64(text: &str) -> Result<(), String> {
+    let bytes: Vec<(usize, u8)> = text.bytes().enumerate().filter(|(_, b)| !matches!(b, b'\r' | b'\n')).collect();
+    let body = bytes.iter().take_while(|(_, b)| *b != b'=').count();
+    let padding = bytes.len() - body;
+    if let Some((at, _)) = bytes.iter().take(body).find(|(_, b)| !(b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))) {
+        return Err(format!("illegal base64 data at input byte {at}"));
+    }
+    let padded = bytes.len().is_multiple_of(4) && padding <= 2 && bytes.iter().skip(body).all(|(_, b)| *b == b'=');
+    if padded { Ok(()) } else { Err(format!("illegal base64 data at input byte {}", body.saturating_sub(body % 4))) }
+}
+
+/// String and number fields that are of a named type in Go, which decoding errors then show.
+const NAMED: &[(&str, &str, &str)] = &[
+    ("Container", "imagePullPolicy", "v1.PullPolicy"),
+    ("ContainerPort", "protocol", "v1.Protocol"),
+    ("DeviceConstraint", "distinctAttribute", "v1.FullyQualifiedName"),
+    ("DeviceConstraint", "matchAttribute", "v1.FullyQualifiedName"),
+    ("DeviceSubRequest", "allocationMode", "v1.DeviceAllocationMode"),
+    ("DeviceTaint", "effect", "v1.DeviceTaintEffect"),
+    ("DeviceToleration", "effect", "v1.DeviceTaintEffect"),
+    ("DeviceToleration", "operator", "v1.DeviceTolerationOperator"),
+    ("ExactDeviceRequest", "allocationMode", "v1.DeviceAllocationMode"),
+    ("ObjectMeta", "uid", "types.UID"),
+    ("OwnerReference", "uid", "types.UID"),
+    ("PodSpec", "dnsPolicy", "v1.DNSPolicy"),
+    ("PodSpec", "restartPolicy", "v1.RestartPolicy"),
+    ("PodStatus", "phase", "v1.PodPhase"),
+    ("ResourceRequirements", "limits", "v1.ResourceList"),
+    ("ResourceRequirements", "requests", "v1.ResourceList"),
+    ("Secret", "type", "v1.SecretType"),
+    ("Taint", "effect", "v1.TaintEffect"),
+    ("Toleration", "effect", "v1.TaintEffect"),
+    ("Toleration", "operator", "v1.TolerationOperator"),
+];
+
+/// Go's name of the type of `owner.field`, where it is not a built-in one.
+pub(super) fn named_type(owner: &str, field: &str) -> Option<&'static str> {
+    NAMED.iter().find(|(o, f, _)| *o == owner && *f == field).map(|(_, _, name)| *name)
+}

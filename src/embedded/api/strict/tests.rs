@@ -1,0 +1,146 @@
+use serde_json::json;
+
+use super::super::resource::{CONFIGMAPS, DEVICECLASSES, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, RESOURCESLICES, SECRETS};
+use super::*;
+
+fn refusal(resource: &'static Resource, body: &str) -> String {
+    let status = decode(resource, body.as_bytes(), false, FieldValidation::Strict).expect_err(body);
+    assert_eq!((status.code, status.reason), (400, "BadRequest"));
+    status.message
+}
+
+/// Bodies and messages of scenario 29 of the recordings (a real 1.37.2 server).
+#[test]
+fn refuses_as_recorded() {
+    let cases: &[(&'static Resource, &str, &str)] = &[
+        (
+            &RESOURCECLAIMS,
+            r#"{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","spec":{"devices":{"requests":[{"name":"gpu","exactly":{"deviceClassName":"c","count":"two"}}]}}}"#,
+            "ResourceClaim in version \"v1\" cannot be handled as a ResourceClaim: json: cannot unmarshal string into Go struct field ExactDeviceRequest.spec.devices.requests.exactly.count of type int64",
+        ),
+        (
+            &RESOURCECLAIMS,
+            r#"{"spec":{"devices":{"requests":[{"name":"gpu","exactly":{"deviceClassName":"c","capacity":{"requests":{"memory":"10GiB"}}}}]}}}"#,
+            "ResourceClaim in version \"v1\" cannot be handled as a ResourceClaim: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+        (
+            &RESOURCECLAIMS,
+            r#"{"spec":{"devices":{"requests":[{"name":"gpu","deviceClassName":"gpu.example.com"}]}}}"#,
+            "ResourceClaim in version \"v1\" cannot be handled as a ResourceClaim: strict decoding error: unknown field \"spec.devices.requests[0].deviceClassName\"",
+        ),
+        (
+            &RESOURCECLAIMS,
+            r#"{"spec":{"devices":{"requests":[{"name":"gpu","name":"gpu2","exactly":{"deviceClassName":"c"}}]}}}"#,
+            "ResourceClaim in version \"v1\" cannot be handled as a ResourceClaim: strict decoding error: duplicate field \"spec.devices.requests[0].name\"",
+        ),
+        (
+            &RESOURCECLAIMS,
+            r#"{"apiVersion":"resource.k8s.io/v1","kind":"DeviceClass"}"#,
+            "DeviceClass in version \"v1\" cannot be handled as a ResourceClaim: converting (v1.DeviceClass) to (resource.ResourceClaim): unknown conversion",
+        ),
+        (
+            &RESOURCECLAIMS,
+            r#"{"apiVersion":"resource.k8s.io/v1beta1","kind":"ResourceClaim"}"#,
+            "the API version in the data (resource.k8s.io/v1beta1) does not match the expected API version (resource.k8s.io/v1)",
+        ),
+        (
+            &RESOURCECLAIMS,
+            "{",
+            "the object provided is unrecognized (must be of type ResourceClaim): couldn't get version/kind; json parse error: unexpected end of JSON input ({)",
+        ),
+        (
+            &RESOURCECLAIMS,
+            "",
+            "the object provided is unrecognized (must be of type ResourceClaim): couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)",
+        ),
+        (
+            &RESOURCECLAIMTEMPLATES,
+            r#"{"spec":{"devices":{"requests":[]}}}"#,
+            "ResourceClaimTemplate in version \"v1\" cannot be handled as a ResourceClaimTemplate: strict decoding error: unknown field \"spec.devices\"",
+        ),
+        (
+            &DEVICECLASSES,
+            r#"{"spec":{"config":[{"requests":["a"],"opaque":{"driver":"d","parameters":{}}}]}}"#,
+            "DeviceClass in version \"v1\" cannot be handled as a DeviceClass: strict decoding error: unknown field \"spec.config[0].requests\"",
+        ),
+        (
+            &RESOURCESLICES,
+            r#"{"spec":{"devices":[{"name":"d0","capacity":{"memory":{"value":"80GiB"}}}]}}"#,
+            "ResourceSlice in version \"v1\" cannot be handled as a ResourceSlice: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+        (
+            &PODS,
+            r#"{"spec":{"containers":[{"name":"ctr0","resources":{"claims":"gpu"}}]}}"#,
+            "Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal string into Go struct field ResourceRequirements.spec.containers.resources.claims of type []v1.ResourceClaim",
+        ),
+        (
+            &PODS,
+            r#"{"spec":{"resourceClaims":[{"name":"gpu","source":{"resourceClaimName":"good"}}]}}"#,
+            "Pod in version \"v1\" cannot be handled as a Pod: strict decoding error: unknown field \"spec.resourceClaims[0].source\"",
+        ),
+        (
+            &SECRETS,
+            r#"{"data":{"a":"no base64!"}}"#,
+            "Secret in version \"v1\" cannot be handled as a Secret: illegal base64 data at input byte 2",
+        ),
+    ];
+    for (resource, body, message) in cases {
+        assert_eq!(refusal(resource, body), *message);
+    }
+}
+
+#[test]
+fn warn_drops_and_says_so_ignore_is_silent() {
+    let body = br#"{"spec":{"devices":{"requests":[{"name":"gpu","deviceClassName":"c","x":{"y":1}}]},"extra":1},"top":[]}"#;
+    let (object, warnings) = decode(&RESOURCECLAIMS, body, false, FieldValidation::Warn).expect("warned");
+    assert_eq!(
+        warnings,
+        [
+            "unknown field \"spec.devices.requests[0].deviceClassName\"",
+            "unknown field \"spec.devices.requests[0].x\"",
+            "unknown field \"spec.extra\"",
+            "unknown field \"top\""
+        ]
+    );
+    let kept = json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "spec": {"devices": {"requests": [{"name": "gpu"}]}}});
+    assert_eq!(object, kept);
+    let (object, warnings) = decode(&RESOURCECLAIMS, body, false, FieldValidation::Ignore).expect("ignored");
+    assert_eq!((object, warnings), (kept, Vec::<String>::new()));
+}
+
+#[test]
+fn values_read_as_go_reads_them() {
+    let cases: &[(&'static Resource, serde_json::Value, serde_json::Value)] = &[
+        (
+            &PODS,
+            json!({"metadata": {"labels": {}, "creationTimestamp": null, "name": "p"}, "spec": {"containers": [
+                {"name": "c", "args": [], "resources": {"limits": {"cpu": 1}}}], "volumes": [{"name": "v", "emptyDir": {}}]}}),
+            json!({"metadata": {"name": "p"}, "spec": {"containers": [
+                {"name": "c", "resources": {"limits": {"cpu": "1"}}}], "volumes": [{"name": "v", "emptyDir": {}}]}}),
+        ),
+        (
+            &DEVICECLASSES,
+            json!({"spec": {"config": [{"opaque": {"driver": "d", "parameters": {"a": [], "b": null, "c": {"d": {}}}}}]}}),
+            json!({"spec": {"config": [{"opaque": {"driver": "d", "parameters": {"a": [], "b": null, "c": {"d": {}}}}}]}}),
+        ),
+        (&CONFIGMAPS, json!({"data": {"a": null}}), json!({"data": {"a": ""}})),
+    ];
+    for (resource, given, kept) in cases {
+        let mut object = given.clone();
+        assert_eq!(check(resource, &mut object, FieldValidation::Strict).expect("fine"), Vec::<String>::new());
+        assert_eq!(object, *kept);
+    }
+    let mut object = json!({"data": {"a": 1}});
+    let status = check(&CONFIGMAPS, &mut object, FieldValidation::Ignore).expect_err("a number");
+    assert!(status.message.ends_with("json: cannot unmarshal number into Go struct field ConfigMap.data of type string"), "{status}");
+}
+
+#[test]
+fn quantities() {
+    for good in ["1", "1.5Gi", "-1", "+100m", "1e3", "1E-3", "12E", ".5", "5.", "0"] {
+        assert_eq!(scalar::quantity(good), Ok(()), "{good}");
+    }
+    for bad in ["", "x", "10GiB", "1 Gi", "1e", "Gi", "1..2", "1Ki2", "--1", "1GG"] {
+        assert!(scalar::quantity(bad).is_err(), "{bad}");
+    }
+}
