@@ -2,12 +2,20 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
+
+use crate::base::clock::SharedClock;
+pub use crate::embedded::store::ChangeKind;
+use crate::embedded::store::{Next, Store, StoreError, Subscription};
 
 pub mod admission;
 pub mod discovery;
 pub mod document;
 pub mod fields;
+pub mod ids;
+pub mod meta;
+pub mod names;
 pub mod openapi;
 pub mod patch;
 pub mod proto;
@@ -16,9 +24,13 @@ pub mod schema;
 pub mod status;
 pub mod strict;
 pub mod table;
+mod verbs;
 
 pub use resource::{Resource, Subresource};
 pub use status::Status;
+pub use verbs::Written;
+
+use ids::{Ids, RandomIds};
 
 /// A stored object, as it goes out (apiVersion, kind and resourceVersion set).
 pub type Object = Arc<Value>;
@@ -62,27 +74,38 @@ pub struct Change {
     pub revision: u64,
 }
 
-/// What happened to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeKind {
-    /// It is new.
-    Added,
-    /// It was changed.
-    Modified,
-    /// It is gone.
-    Deleted,
-}
-
 /// A stream of changes of one kind from a revision on. Ends when the store closes.
 #[derive(Debug)]
-pub struct Watch {}
+pub struct Watch {
+    changes: Subscription,
+}
 
 impl Watch {
-    /// The next change; `None` when the store has closed. Cancel-safe. A reader that fell behind what the
-    /// history keeps gets `Err` with the 410 status and must list again.
+    /// The next change; `None` when the store has closed. Cancel-safe. A reader that fell behind what is queued for
+    /// it (16384 changes) gets `Err` with the 410 status and must list again.
     pub async fn next(&mut self) -> Option<Result<Change, Status>> {
-        unimplemented!()
+        match self.changes.next().await {
+            Next::Change(change) => Some(Ok(Change::from(&*change))),
+            Next::FellBehind(seen) => Some(Err(too_old(seen, seen))),
+            Next::Closed => None,
+        }
     }
+
+    /// The next change if there is one already: lets a reader take a burst at once.
+    pub fn try_next(&mut self) -> Option<Change> {
+        self.changes.try_next().map(|change| Change::from(&*change))
+    }
+}
+
+impl From<&crate::embedded::store::Change> for Change {
+    fn from(change: &crate::embedded::store::Change) -> Self {
+        Change { kind: change.kind, object: change.object.clone(), previous: change.previous.clone(), revision: change.revision }
+    }
+}
+
+/// 410 as a watch answers it; `oldest` is the oldest revision that a watch may start from.
+fn too_old(asked: u64, oldest: u64) -> Status {
+    Status::expired(format!("too old resource version: {asked} ({oldest})"))
 }
 
 /// The ways to patch an object.
@@ -150,22 +173,92 @@ pub enum Deleted {
 
 /// The API. Cheap to clone; every call is synchronous and returns after the change is in the journal.
 #[derive(Clone, Debug)]
-pub struct Api {}
+pub struct Api {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Store,
+    clock: SharedClock,
+    ids: Arc<dyn Ids>,
+}
+
+impl admission::Read for Api {
+    fn read(&self, resource: &'static Resource, namespace: &str, name: &str) -> Option<Object> {
+        self.get(resource, namespace, name).ok()
+    }
+}
 
 impl Api {
+    /// The API over a store, with random ids.
+    #[must_use]
+    pub fn new(store: Store, clock: SharedClock) -> Self {
+        Api::with_ids(store, clock, Arc::new(RandomIds))
+    }
+
+    /// The API over a store, with uids and name suffixes from `ids`.
+    #[must_use]
+    pub fn with_ids(store: Store, clock: SharedClock, ids: Arc<dyn Ids>) -> Self {
+        Api { inner: Arc::new(Inner { store, clock, ids }) }
+    }
+
+    /// An API over a store that lives and dies with the process. It holds no object, not even a namespace.
+    #[must_use]
+    pub fn in_memory(clock: SharedClock) -> Self {
+        Api::new(Store::in_memory(), clock)
+    }
+
+    /// The store below.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// The lab's clock.
+    #[must_use]
+    pub fn clock(&self) -> &SharedClock {
+        &self.inner.clock
+    }
+
+    /// The lab's time now.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+
+    fn ids(&self) -> &dyn Ids {
+        &*self.inner.ids
+    }
+
+    fn context<'a>(&'a self, caller: &'a Caller) -> admission::Context<'a> {
+        admission::Context { caller, now: self.now(), objects: self }
+    }
+
     /// One object. `namespace` is empty for cluster-scoped kinds.
+    ///
+    /// # Errors
+    /// 404.
     pub fn get(&self, resource: &'static Resource, namespace: &str, name: &str) -> Result<Object, Status> {
-        let _ = (resource, namespace, name);
-        unimplemented!()
+        match self.inner.store.get(resource.collection, &resource.key(namespace, name)) {
+            Some(entry) => Ok(entry.object),
+            None => Err(Status::not_found(resource, name)),
+        }
     }
 
     /// All objects of a kind, in one namespace or (empty) everywhere.
+    ///
+    /// # Errors
+    /// None today; the signature leaves room for a store that can fail to read.
     pub fn list(&self, resource: &'static Resource, namespace: &str) -> Result<List, Status> {
-        let _ = (resource, namespace);
-        unimplemented!()
+        let snapshot = self.inner.store.list(resource.collection, &resource.prefix(namespace));
+        Ok(List { revision: snapshot.revision, items: snapshot.items.into_iter().map(|(_, object)| object).collect() })
     }
 
     /// Creates an object: defaults, validation, uid, generateName, managedFields.
+    ///
+    /// # Errors
+    /// 400, 403, 404 (namespace), 409 AlreadyExists, 422, 500 (the journal cannot be written).
     pub fn create(
         &self,
         caller: &Caller,
@@ -174,11 +267,14 @@ impl Api {
         object: Value,
         options: &WriteOptions,
     ) -> Result<Object, Status> {
-        let _ = (caller, resource, namespace, object, options);
-        unimplemented!()
+        self.create_with_warnings(caller, resource, namespace, object, options).map(|written| written.object)
     }
 
     /// Replaces an object or one of its subresources; a resourceVersion in it must be the current one.
+    ///
+    /// # Errors
+    /// 400, 404, 409 Conflict, 422, 500 (the journal cannot be written).
+    #[expect(clippy::too_many_arguments, reason = "an address, an object and its options")]
     pub fn update(
         &self,
         caller: &Caller,
@@ -189,11 +285,14 @@ impl Api {
         object: Value,
         options: &WriteOptions,
     ) -> Result<Object, Status> {
-        let _ = (caller, resource, subresource, namespace, name, object, options);
-        unimplemented!()
+        self.update_with_warnings(caller, resource, subresource, namespace, name, object, options).map(|written| written.object)
     }
 
     /// Patches an object or one of its subresources.
+    ///
+    /// # Errors
+    /// As [`Api::update`], and 409 for server-side apply conflicts.
+    #[expect(clippy::too_many_arguments, clippy::needless_pass_by_value, reason = "the agreed seam")]
     pub fn patch(
         &self,
         caller: &Caller,
@@ -204,11 +303,13 @@ impl Api {
         patch: Patch,
         options: &WriteOptions,
     ) -> Result<Object, Status> {
-        let _ = (caller, resource, subresource, namespace, name, patch, options);
-        unimplemented!()
+        self.patch_with_warnings(caller, resource, subresource, namespace, name, &patch, options).map(|written| written.object)
     }
 
     /// Deletes an object, or marks it where grace or finalizers keep it.
+    ///
+    /// # Errors
+    /// 403 (a namespace that may not go), 404, 409 (preconditions), 422 (options).
     pub fn delete(
         &self,
         caller: &Caller,
@@ -217,25 +318,35 @@ impl Api {
         name: &str,
         options: &DeleteOptions,
     ) -> Result<Deleted, Status> {
-        let _ = (caller, resource, namespace, name, options);
-        unimplemented!()
+        self.delete_object(caller, resource, namespace, name, options)
     }
 
     /// The pod binding: sets spec.nodeName once, PodScheduled=True and clears nominatedNodeName, as the real registry does.
+    ///
+    /// # Errors
+    /// 404, 409 (bound already, being deleted, another uid).
     pub fn bind(&self, caller: &Caller, namespace: &str, pod: &str, uid: Option<&str>, node: &str) -> Result<(), Status> {
-        let _ = (caller, namespace, pod, uid, node);
-        unimplemented!()
+        self.bind_pod(caller, namespace, pod, uid, node)
     }
 
     /// Changes of a kind after revision `from` (as given by [`Api::list`]), in one namespace or (empty) everywhere.
+    ///
+    /// # Errors
+    /// 410 when the history does not reach back to `from`; 500 when the store has closed.
     pub fn watch(&self, resource: &'static Resource, namespace: &str, from: u64) -> Result<Watch, Status> {
-        let _ = (resource, namespace, from);
-        unimplemented!()
+        match self.inner.store.subscribe(resource.collection, &resource.prefix(namespace), from) {
+            Ok(changes) => Ok(Watch { changes }),
+            Err(StoreError::TooOld { asked, oldest }) => Err(too_old(asked, oldest)),
+            Err(error) => Err(Status::internal(error)),
+        }
     }
 
     /// The revision of the latest change.
     #[must_use]
     pub fn revision(&self) -> u64 {
-        unimplemented!()
+        self.inner.store.revision()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,6 +32,8 @@ pub struct Resource {
     pub categories: &'static [&'static str],
     /// Has a `/status` endpoint.
     pub has_status: bool,
+    /// The store's collection.
+    pub collection: &'static str,
 }
 
 impl Resource {
@@ -39,6 +41,36 @@ impl Resource {
     #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// `pods` or `resourceclaims.resource.k8s.io`, as messages name a resource.
+    #[must_use]
+    pub fn qualified(&self) -> String {
+        if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// `Pod` or `ResourceClaim.resource.k8s.io`, as messages name a kind.
+    #[must_use]
+    pub fn qualified_kind(&self) -> String {
+        if self.group.is_empty() { self.kind.to_owned() } else { format!("{}.{}", self.kind, self.group) }
+    }
+
+    /// The store's key of an object.
+    #[must_use]
+    pub fn key(&self, namespace: &str, name: &str) -> String {
+        if self.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
+    }
+
+    /// What the keys of a namespace's objects begin with; empty for all namespaces.
+    #[must_use]
+    pub fn prefix(&self, namespace: &str) -> String {
+        if self.namespaced && !namespace.is_empty() { format!("{namespace}/") } else { String::new() }
+    }
+
+    /// The resource of a group and plural name.
+    #[must_use]
+    pub fn find(group: &str, plural: &str) -> Option<&'static Resource> {
+        RESOURCES.iter().copied().find(|resource| resource.group == group && resource.plural == plural)
     }
 }
 
@@ -55,6 +87,7 @@ macro_rules! resource {
             short_names: $short,
             categories: $categories,
             has_status: $status,
+            collection: concat!($group, "/", $plural),
         };
     };
 }
