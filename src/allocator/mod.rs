@@ -1,26 +1,41 @@
-//! The structured allocator of Kubernetes 1.37, observably the same: same inputs, same device, same error class.
+//! The structured allocator of Kubernetes 1.37, observably the same: same inputs, same devices, same error class.
+//!
+//! Read in this order: [`inventory`] (what is published), [`state`] (what is taken), [`pools`] (what a node sees),
+//! [`requests`] (what is asked for), [`search`], then what a search checks: [`selectors`], [`capacity`], [`counters`],
+//! [`constraints`], and last [`result`]. The rules are those of `k8s.io/dynamic-resource-allocation/structured` v0.37.2.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod capacity;
+mod constraints;
+mod counters;
+mod inventory;
+mod pools;
+mod requests;
+mod result;
+mod search;
+mod selectors;
+mod state;
+mod trace;
+mod usage;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::resource::v1::{AllocationResult, DeviceClass, ResourceClaim, ResourceSlice};
 
-/// Names of the feature gates that are on; `model::features` will own it.
-pub type Features = BTreeSet<String>;
+pub use self::inventory::Inventory;
+pub use self::state::{AllocatedState, ConsumedCapacity};
+pub use self::trace::{Reason, Rejection, Trace};
+pub use crate::model::features::Features;
 
-/// Which devices are taken already.
-#[derive(Clone, Debug, Default)]
-pub struct AllocatedState {}
+use self::pools::{NodeView, PoolStatus};
+use self::requests::{Choice, Planner, claim_name};
+use self::search::{Search, Stop};
+use self::usage::Usage;
+use crate::model::features::Feature;
 
-impl AllocatedState {
-    /// What the claims with an allocation hold (allocator-algorithm section 12).
-    #[must_use]
-    pub fn from_claims<'a>(claims: impl Iterator<Item = &'a ResourceClaim>, features: &Features) -> Self {
-        let _ = (claims, features);
-        unimplemented!()
-    }
-}
+/// How many devices a claim can have (`AllocationResultsMaxSize`).
+pub const RESULTS_PER_CLAIM: i64 = 32;
 
 /// How an allocation for one node ended. The outcomes are kept apart, never dressed as one another.
 #[derive(Clone, Debug)]
@@ -37,9 +52,14 @@ pub enum Outcome {
     GaveUp,
 }
 
-/// An allocator over one state of the cluster; read-only, used for many nodes.
+/// An allocator over one state of the cluster; read-only, used for many nodes, also in parallel.
 #[derive(Debug)]
-pub struct Allocator {}
+pub struct Allocator {
+    inventory: Arc<Inventory>,
+    classes: BTreeMap<String, Arc<DeviceClass>>,
+    usage: Usage,
+    step_budget: Option<u64>,
+}
 
 impl Allocator {
     /// Prepares for the given slices (taint rules merged in) and classes.
@@ -50,13 +70,115 @@ impl Allocator {
         classes: &BTreeMap<String, Arc<DeviceClass>>,
         state: AllocatedState,
     ) -> Self {
-        let _ = (features, slices, classes, state);
-        unimplemented!()
+        Self::with_inventory(Arc::new(Inventory::new(features, slices)), classes, &state)
+    }
+
+    /// The same over an inventory that was prepared before. Verdicts of selectors stay with the inventory.
+    #[must_use]
+    pub fn with_inventory(inventory: Arc<Inventory>, classes: &BTreeMap<String, Arc<DeviceClass>>, state: &AllocatedState) -> Self {
+        let usage = Usage::new(&inventory, state);
+        Self { inventory, classes: classes.clone(), usage, step_budget: None }
+    }
+
+    /// Gives up after so many steps of the search. Without a budget the search is exhaustive.
+    #[must_use]
+    pub fn with_step_budget(mut self, steps: u64) -> Self {
+        self.step_budget = Some(steps);
+        self
+    }
+
+    /// The gates that the allocator goes by.
+    #[must_use]
+    pub fn features(&self) -> Features {
+        self.inventory.features
+    }
+
+    /// Whether a gate is on for which kube-scheduler takes upstream's `experimental` variant.
+    fn is_experimental(&self) -> bool {
+        [Feature::ListTypeAttributes, Feature::OptionalNodeOperations, Feature::DerivedAttributes, Feature::DeviceCompatibilityGroups]
+            .iter()
+            .any(|feature| self.features().has(*feature))
     }
 
     /// Allocates all claims of a pod on `node`, or none. Also returns the number of search steps.
     pub fn allocate(&self, node: &Node, claims: &[Arc<ResourceClaim>]) -> (Outcome, u64) {
-        let _ = (node, claims);
-        unimplemented!()
+        self.run(node, claims, None)
+    }
+
+    /// The same, and notes in `trace` which devices were not taken and why.
+    pub fn allocate_traced(&self, node: &Node, claims: &[Arc<ResourceClaim>], trace: &mut Trace) -> (Outcome, u64) {
+        self.run(node, claims, Some(trace))
+    }
+
+    fn run(&self, node: &Node, claims: &[Arc<ResourceClaim>], trace: Option<&mut Trace>) -> (Outcome, u64) {
+        let view = match NodeView::gather(&self.inventory, node) {
+            Ok(view) => view,
+            Err(error) => return (Outcome::Invalid(format!("gather pool information: {error}")), 0),
+        };
+        let mut planner = Planner { allocator: self, choices: Vec::new() };
+        let mut plans = Vec::with_capacity(claims.len());
+        for (number, claim) in claims.iter().enumerate() {
+            match planner.plan(number, claim, |choice| self.all_devices(node, &view, claim, choice)) {
+                Ok(plan) => plans.push(plan),
+                Err(error) => return (Outcome::Invalid(error), 0),
+            }
+        }
+        let mut search = Search::new(self, node, &view, plans, planner.choices, trace);
+        let outcome = match search.run() {
+            Ok(true) => match search.results() {
+                Ok(results) => Outcome::Fits(results),
+                Err(error) => Outcome::Invalid(error),
+            },
+            Ok(false) if view.pools.iter().any(|pool| matches!(pool.status, PoolStatus::Invalid(_))) => {
+                Outcome::NodeError("invalid resource pools were encountered".to_owned())
+            }
+            Ok(false) => Outcome::DoesNotFit,
+            Err(Stop::Fatal(error)) => Outcome::Invalid(error),
+            Err(Stop::TooManyDevices) => Outcome::Invalid("allocation max size exceeded".to_owned()),
+            Err(Stop::GaveUp) => Outcome::GaveUp,
+        };
+        (outcome, search.steps)
+    }
+
+    /// The devices of a request with allocation mode All (section 5): all that are selectable, in use or not.
+    fn all_devices(&self, node: &Node, view: &NodeView, claim: &ResourceClaim, choice: &Choice<'_>) -> Result<Vec<usize>, String> {
+        let mut found = Vec::new();
+        let mut next = 0;
+        for (place, pool) in view.pools.iter().enumerate() {
+            let trouble = match pool.status {
+                PoolStatus::Usable => None,
+                PoolStatus::Incomplete => Some("being updated"),
+                PoolStatus::Invalid(_) => Some("invalid"),
+            };
+            if let Some(trouble) = trouble {
+                return Err(format!(
+                    "claim {}, request {}: asks for all devices, but resource pool {} is currently {trouble}",
+                    claim_name(claim),
+                    choice.name(),
+                    self.inventory.pools[pool.pool].id
+                ));
+            }
+            while view.candidates.get(next).is_some_and(|candidate| candidate.pool == place) {
+                let device = view.candidates[next].device;
+                if search::selectable(&self.inventory, view, node, claim, choice, next)?.is_none() {
+                    let fits = !self.features().has(Feature::ConsumableCapacity)
+                        || search::fits_capacity(&self.inventory, choice, device, [None, None])
+                            .map_err(|error| {
+                                let name = &self.inventory.device(device).name;
+                                format!(
+                                    "claim {}, request {}: checking capacity for device {name}: {error}",
+                                    claim_name(claim),
+                                    choice.name()
+                                )
+                            })?
+                            .is_some();
+                    if fits {
+                        found.push(next);
+                    }
+                }
+                next += 1;
+            }
+        }
+        Ok(found)
     }
 }

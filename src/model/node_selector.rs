@@ -131,7 +131,9 @@ fn label_test(requirement: &NodeSelectorRequirement, path: &str) -> Result<Test,
             match value.parse() {
                 Ok(bound) if operator == "Gt" => Ok(Test::GreaterThan(bound)),
                 Ok(bound) => Ok(Test::LessThan(bound)),
-                Err(_) => Err(format!("{path}.values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer")),
+                Err(_) => {
+                    Err(format!("{path}.values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"))
+                }
             }
         }
         operator => Err(format!(

@@ -47,8 +47,13 @@ mod tests {
         ];
         for (operator, key, value, effect, expected) in rows {
             let own = |text: &Option<&str>| text.map(str::to_owned);
-            let toleration =
-                DeviceToleration { operator: own(operator), key: own(key), value: own(value), effect: own(effect), toleration_seconds: None };
+            let toleration = DeviceToleration {
+                operator: own(operator),
+                key: own(key),
+                value: own(value),
+                effect: own(effect),
+                toleration_seconds: None,
+            };
             assert_eq!(tolerates(&toleration, &taint("broken", Some("yes"), "NoExecute")), *expected, "{toleration:?}");
         }
     }
