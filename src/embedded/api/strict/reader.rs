@@ -99,7 +99,15 @@ impl<'n, 's, 'a> Reader<'n, 's, 'a> {
             Node::Integer { bits: 32 } => number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
             Node::Integer { .. } | Node::IntOrString => number.as_i64().is_some(),
             Node::Number | Node::Any => true,
-            Node::Quantity => return Value::String(number.to_string()),
+            Node::Quantity => {
+                return match scalar::quantity(&number.to_string()) {
+                    Ok(text) => Value::String(text),
+                    Err(why) => {
+                        self.sink.invalid(why);
+                        Value::Null
+                    }
+                };
+            }
             _ => return self.mismatch("number"),
         };
         if fits { Value::Number(number) } else { self.mismatch(&format!("number {number}")) }
@@ -150,14 +158,14 @@ impl<'de> Visitor<'de> for Reader<'_, '_, '_> {
 
     fn visit_string<E: Error>(self, value: String) -> Result<Value, E> {
         let checked = match self.node {
-            Node::Text { bytes: false } | Node::IntOrString | Node::Any => Ok(()),
-            Node::Text { bytes: true } => scalar::base64(&value),
+            Node::Text { bytes: false } | Node::IntOrString | Node::Any => Ok(value),
+            Node::Text { bytes: true } => scalar::base64(&value).map(|()| value),
             Node::Quantity => scalar::quantity(&value),
-            Node::Time | Node::MicroTime => scalar::time(&value),
+            Node::Time | Node::MicroTime => scalar::time(&value).map(|()| value),
             _ => return Ok(self.mismatch("string")),
         };
         Ok(match checked {
-            Ok(()) => Value::String(value),
+            Ok(value) => Value::String(value),
             Err(why) => {
                 self.sink.invalid(why);
                 Value::Null

@@ -1,30 +1,10 @@
 //! Scalars with a format: quantities, times, base64, and Go's names of string types.
 
-/// Checks a resource quantity (k8s.io/apimachinery `resource.ParseQuantity`).
-pub(super) fn quantity(text: &str) -> Result<(), String> {
-    const FORMAT: &str = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let number_end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
-    let (number, suffix) = unsigned.split_at(number_end);
-    if number.is_empty() {
-        return Err(FORMAT.to_owned());
-    }
-    let letters_end = suffix.find(|c: char| !"eEinumkKMGTP".contains(c)).unwrap_or(suffix.len());
-    let (letters, exponent) = suffix.split_at(letters_end);
-    let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-    if !digits.chars().all(|c| c.is_ascii_digit()) {
-        return Err(FORMAT.to_owned());
-    }
-    if number.matches('.').count() > 1 || number == "." {
-        return Err("unable to parse numeric part of quantity".to_owned());
-    }
-    const SUFFIXES: &[&str] = &["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    let known = if digits.is_empty() && exponent.is_empty() {
-        SUFFIXES.contains(&letters)
-    } else {
-        matches!(letters, "e" | "E") && !digits.is_empty()
-    };
-    if known { Ok(()) } else { Err("unable to parse quantity's suffix".to_owned()) }
+use crate::model::quantity::Quantity;
+
+/// A resource quantity in its canonical form, as Kubernetes prints it.
+pub(super) fn quantity(text: &str) -> Result<String, String> {
+    Quantity::parse(text).map(|quantity| quantity.to_string()).map_err(|error| error.to_string())
 }
 
 /// Checks an RFC 3339 time.
