@@ -102,12 +102,11 @@ impl Search<'_, '_> {
         let devices = plan.claim.spec.as_ref().and_then(|spec| spec.devices.as_ref());
         for config in devices.and_then(|devices| devices.config.as_deref()).unwrap_or_default() {
             let wanted = config.requests.as_deref().unwrap_or_default();
-            let concerns = |choice: &&usize| {
-                let choice = &self.choices[**choice];
+            let concerns = |choice: &usize| {
+                let choice = &self.choices[*choice];
                 wanted.iter().any(|name| name == choice.request || (choice.alternative.is_some() && *name == choice.full_name()))
             };
-            let times = if wanted.is_empty() { 1 } else { chosen.iter().filter(concerns).count() };
-            for _ in 0..times {
+            if wanted.is_empty() || chosen.iter().any(concerns) {
                 configs.push(DeviceAllocationConfiguration {
                     opaque: config.opaque.clone(),
                     requests: config.requests.clone(),
