@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_represented_is_fatal() {
-        let stepped = json!({"value": "1", "requestPolicy": {"validRange": {"min": "1", "step": "3"}}});
+        let stepped = json!({"value": "1", "requestPolicy": {"validRange": {"min": "1", "step": "4"}}});
         for (wanted, fractions, expected) in [
             ("18446744073709551616", false, "request 18446744073709551616 exceeds MaxInt64"),
             ("9223372036854775807", false, "rounding request 9223372036854775807 up to the next step passes MaxInt64"),

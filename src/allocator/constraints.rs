@@ -72,6 +72,12 @@ impl<'a> Constraint<'a> {
         self.values.pop();
     }
 
+    /// Whether no device is added.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
     /// What the value has in common with all before; nothing in common is a refusal.
     fn common(&self, value: &AttributeValue<'a>) -> Option<Vec<Scalar<'a>>> {
         let common: Vec<Scalar<'a>> = match self.values.last() {

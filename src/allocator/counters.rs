@@ -111,7 +111,7 @@ fn quantity(text: &str) -> Result<Quantity, String> {
 }
 
 /// What is left of a pool's counters in one attempt.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct CounterState {
     available: Vec<Quantity>,
     groups: Vec<Groups>,

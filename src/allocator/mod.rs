@@ -9,6 +9,8 @@ mod constraints;
 mod counters;
 mod inventory;
 mod pools;
+#[cfg(test)]
+mod properties;
 mod requests;
 mod result;
 mod search;
@@ -64,6 +66,7 @@ pub struct Allocator {
 impl Allocator {
     /// Prepares for the given slices (taint rules merged in) and classes.
     #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "the state is this allocator's from here on; callers make it for the purpose")]
     pub fn new(
         features: Features,
         slices: &[Arc<ResourceSlice>],

@@ -4,9 +4,11 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::resource::v1::{DeviceAttribute, ResourceClaim};
 use std::collections::HashMap;
 
+#[cfg(test)]
+use super::constraints::Constraint;
 use super::counters::{CounterState, Taken};
 use super::inventory::{DeviceIx, Inventory};
-use super::pools::{CandidateIx, NodeView};
+use super::pools::{Candidate, CandidateIx, NodeView};
 use super::requests::{Choice, ClaimPlan, claim_name};
 use super::selectors::SelectorError;
 use super::state::ConsumedCapacity;
@@ -454,7 +456,21 @@ impl<'a, 't> Search<'a, 't> {
     }
 }
 
-use super::pools::Candidate;
+#[cfg(test)]
+impl Search<'_, '_> {
+    /// Whether nothing is placed, and no trace of what was is left.
+    pub(super) fn is_as_before(&self) -> bool {
+        let counters = self.view.pools.iter().zip(&self.counters).all(|(pool, state)| match (&pool.counters, state) {
+            (Some(table), Some(state)) => *state == table.open(self.inventory, &self.allocator.usage),
+            _ => true,
+        });
+        counters
+            && self.placed.is_empty()
+            && self.results.iter().all(|results| *results == 0)
+            && self.in_use.iter().all(|in_use| in_use.claims.is_empty() && in_use.shares == 0 && in_use.consumed.is_empty())
+            && self.claims.iter().all(|claim| claim.constraints.iter().all(Constraint::is_empty))
+    }
+}
 
 /// Whether class, request and the device's own node selection select the candidate (section 4); the reason if not.
 /// Errors are fatal, and complete.
