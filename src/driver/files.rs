@@ -1,0 +1,91 @@
+//! Files that are either there whole or not at all.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+
+/// Replaces `path` by a file with `content`: written beside it, renamed. A reader sees the old or the new
+/// content. For what can be written again after a crash of the machine.
+///
+/// # Errors
+/// Whatever the file system says; the old file is untouched then.
+pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    beside(path, content, mode)?.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// [`replace`], and durable: the file and its place in the folder are synced to the disk before it returns.
+///
+/// # Errors
+/// Whatever the file system says.
+pub(crate) fn replace_durably(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let temporary = beside(path, content, mode)?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(path).map_err(|error| error.error)?;
+    // The rename itself is durable only with its folder.
+    File::open(folder_of(path)?)?.sync_all()
+}
+
+fn beside(path: &Path, content: &[u8], mode: u32) -> io::Result<tempfile::NamedTempFile> {
+    // The leading dot keeps watchers of the folder (kubelet, CDI caches) from looking at it.
+    let mut temporary = tempfile::Builder::new().prefix(".").suffix(".tmp").tempfile_in(folder_of(path)?)?;
+    temporary.write_all(content)?;
+    temporary.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
+    Ok(temporary)
+}
+
+fn folder_of(path: &Path) -> io::Result<&Path> {
+    path.parent().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a file needs a folder"))
+}
+
+/// Removes a file; one that is not there is removed already.
+///
+/// # Errors
+/// Whatever else the file system says.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Creates a folder and its parents, new ones with `mode`; existing ones stay as they are.
+///
+/// # Errors
+/// Whatever the file system says.
+pub(crate) fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(mode).create(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{create_folder, remove, replace, replace_durably};
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    #[test]
+    fn a_replaced_file_has_its_mode_and_leaves_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for (write, content) in [(replace as fn(&Path, &[u8], u32) -> _, "one"), (replace_durably, "two")] {
+            write(&path, content.as_bytes(), 0o600).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        remove(&path).unwrap();
+        remove(&path).unwrap();
+    }
+
+    #[test]
+    fn a_failed_replacement_keeps_the_old_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("taken");
+        create_folder(&path.join("inside"), 0o700).unwrap();
+        replace(&path, b"x", 0o600).expect_err("a folder cannot be replaced by a file");
+        assert!(path.join("inside").is_dir());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "the temporary file is gone");
+    }
+}
