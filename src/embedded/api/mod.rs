@@ -21,6 +21,7 @@ pub mod patch;
 pub mod proto;
 pub mod resource;
 pub mod schema;
+pub mod selectors;
 pub mod status;
 pub mod strict;
 pub mod table;
@@ -28,7 +29,7 @@ mod verbs;
 
 pub use resource::{Resource, Subresource};
 pub use status::Status;
-pub use verbs::Written;
+pub use verbs::{ListOptions, Page, Selected, WatchEvent, WatchOptions, Written};
 
 use ids::{Ids, RandomIds};
 

@@ -6,10 +6,16 @@
 //! that the object has not moved; where it has, it starts again, as GuaranteedUpdate does.
 
 mod bind;
+mod continuation;
 mod create;
 mod delete;
+mod list;
 mod patch;
 mod update;
+mod watch;
+
+pub use list::{ListOptions, Page};
+pub use watch::{Selected, WatchEvent, WatchOptions};
 
 use serde_json::Value;
 
