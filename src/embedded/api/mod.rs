@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::base::clock::SharedClock;
+use crate::embedded::logs::Logs;
 pub use crate::embedded::store::ChangeKind;
 use crate::embedded::store::{Next, Store, StoreError, Subscription};
 
@@ -183,6 +184,7 @@ struct Inner {
     store: Store,
     clock: SharedClock,
     ids: Arc<dyn Ids>,
+    logs: Logs,
 }
 
 impl admission::Read for Api {
@@ -201,7 +203,7 @@ impl Api {
     /// The API over a store, with uids and name suffixes from `ids`.
     #[must_use]
     pub fn with_ids(store: Store, clock: SharedClock, ids: Arc<dyn Ids>) -> Self {
-        Api { inner: Arc::new(Inner { store, clock, ids }) }
+        Api { inner: Arc::new(Inner { store, clock, ids, logs: Logs::default() }) }
     }
 
     /// An API over a store that lives and dies with the process. It holds no object, not even a namespace.
@@ -214,6 +216,12 @@ impl Api {
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.inner.store
+    }
+
+    /// What simulated containers printed: node agents write it, `pods/log` reads it.
+    #[must_use]
+    pub fn logs(&self) -> &Logs {
+        &self.inner.logs
     }
 
     /// The lab's clock.
@@ -320,6 +328,23 @@ impl Api {
         options: &DeleteOptions,
     ) -> Result<Deleted, Status> {
         self.delete_object(caller, resource, namespace, name, options)
+    }
+
+    /// Deletes what `list` selects of a kind, in one namespace or (empty) everywhere; answers with what it was.
+    ///
+    /// # Errors
+    /// As [`Api::delete`] and [`Api::list_page`]; an object that is gone meanwhile is none.
+    pub fn delete_collection(
+        &self,
+        caller: &Caller,
+        resource: &'static Resource,
+        namespace: &str,
+        list: &ListOptions,
+        options: &DeleteOptions,
+    ) -> Result<Page, Status> {
+        let page = self.list_page(resource, namespace, list)?;
+        self.delete_objects(caller, resource, &page.items, options)?;
+        Ok(page)
     }
 
     /// The pod binding: sets spec.nodeName once, PodScheduled=True and clears nominatedNodeName, as the real registry does.

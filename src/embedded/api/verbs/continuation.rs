@@ -1,11 +1,11 @@
 //! Continue tokens: base64url without padding of `{"v":"meta.k8s.io/v1","rv":N,"start":"/KEY\u0000"}`, the API
 //! server's own form (`k8s.io/apiserver/pkg/storage/continue.go`).
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::Value;
 
 use super::super::Status;
-
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Where a list goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,12 +19,13 @@ pub(super) struct Continue {
 impl Continue {
     pub(super) fn token(&self) -> String {
         let revision = self.revision.map_or_else(|| "-1".to_owned(), |revision| revision.to_string());
-        encode(format!(r#"{{"v":"meta.k8s.io/v1","rv":{revision},"start":{}}}"#, Value::from(self.key.as_str())).as_bytes())
+        let start = Value::from(self.key.as_str());
+        BASE64_URL_SAFE_NO_PAD.encode(format!(r#"{{"v":"meta.k8s.io/v1","rv":{revision},"start":{start}}}"#))
     }
 
     pub(super) fn parse(token: &str) -> Result<Self, Status> {
         let refused = |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-        let bytes = decode(token).ok_or_else(|| refused("illegal base64 data".to_owned()))?;
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).map_err(|error| refused(format!("illegal base64 data: {error}")))?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|error| refused(complaint(&bytes, &error)))?;
         if value["v"] != "meta.k8s.io/v1" {
             return Err(refused(format!("server does not recognize this encoded version {}", value["v"])));
@@ -50,32 +51,6 @@ fn complaint(bytes: &[u8], error: &serde_json::Error) -> String {
         Some(first) => format!("invalid character '{}' looking for beginning of value", char::from(*first)),
         None => error.to_string(),
     }
-}
-
-fn encode(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let word = chunk.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for at in 0..=chunk.len() {
-            text.push(char::from(ALPHABET[(word >> (18 - 6 * at) & 63) as usize]));
-        }
-    }
-    text
-}
-
-fn decode(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let (mut word, mut bits) = (0u32, 0);
-    for letter in text.trim_end_matches('=').bytes() {
-        let value = ALPHABET.iter().position(|known| *known == letter)?;
-        word = word << 6 | u32::try_from(value).ok()?;
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push((word >> bits & 255) as u8);
-        }
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{Api, Caller, DeleteOptions, Deleted, List, Resource, Status, meta, resource, status::Cause};
+use super::super::{Api, Caller, DeleteOptions, Deleted, Object, Resource, Status, meta, resource, status::Cause};
 use super::{ROUNDS, storage_failure};
 use crate::embedded::store::{Entry, Expect, StoreError};
 
@@ -55,10 +55,10 @@ impl Api {
         &self,
         caller: &Caller,
         resource: &'static Resource,
-        list: &List,
+        objects: &[Object],
         options: &DeleteOptions,
     ) -> Result<(), Status> {
-        for object in &list.items {
+        for object in objects {
             match self.delete_object(caller, resource, meta::namespace(object), meta::name(object), options) {
                 Err(status) if !status.is_not_found() => return Err(status),
                 _ => {}
