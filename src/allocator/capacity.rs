@@ -228,7 +228,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn device(capacity: serde_json::Value) -> DeviceCapacities {
+    fn device(capacity: &serde_json::Value) -> DeviceCapacities {
         DeviceCapacities::read(&serde_json::from_value(json!({"memory": capacity})).unwrap()).unwrap()
     }
 
@@ -236,7 +236,7 @@ mod tests {
     fn take(capacity: &serde_json::Value, wanted: Option<&str>, used: &str, fractions: bool) -> String {
         let used = ConsumedCapacity::from([("memory".to_owned(), Quantity::parse(used).unwrap())]);
         let wanted: Wanted<'_> = wanted.map(|text| ("memory", Quantity::parse(text).unwrap())).into_iter().collect();
-        match device(capacity.clone()).fit(&wanted, [Some(&used), None], fractions) {
+        match device(capacity).fit(&wanted, [Some(&used), None], fractions) {
             Ok(Some(consumed)) => consumed["memory"].to_string(),
             Ok(None) => "-".to_owned(),
             Err(error) => error,
@@ -295,6 +295,6 @@ mod tests {
     #[test]
     fn a_capacity_that_the_device_lacks_is_no_error() {
         let other: Wanted<'_> = [("cores", Quantity::parse("1").unwrap())].into();
-        assert!(device(json!({"value": "1"})).fit(&other, [None, None], false).unwrap().is_none());
+        assert!(device(&json!({"value": "1"})).fit(&other, [None, None], false).unwrap().is_none());
     }
 }

@@ -16,6 +16,8 @@ mod result;
 mod search;
 mod selectors;
 mod state;
+#[cfg(test)]
+mod testing;
 mod trace;
 mod usage;
 
@@ -113,7 +115,7 @@ impl Allocator {
         self.run(node, claims, Some(trace))
     }
 
-    fn run(&self, node: &Node, claims: &[Arc<ResourceClaim>], trace: Option<&mut Trace>) -> (Outcome, u64) {
+    fn run(&self, node: &Node, claims: &[Arc<ResourceClaim>], mut trace: Option<&mut Trace>) -> (Outcome, u64) {
         let view = match NodeView::gather(&self.inventory, node) {
             Ok(view) => view,
             Err(error) => return (Outcome::Invalid(format!("gather pool information: {error}")), 0),
@@ -121,7 +123,7 @@ impl Allocator {
         let mut planner = Planner { allocator: self, choices: Vec::new() };
         let mut plans = Vec::with_capacity(claims.len());
         for (number, claim) in claims.iter().enumerate() {
-            match planner.plan(number, claim, |choice| self.all_devices(node, &view, claim, choice)) {
+            match planner.plan(number, claim, |choice| self.all_devices(node, &view, claim, choice, trace.as_deref_mut())) {
                 Ok(plan) => plans.push(plan),
                 Err(error) => return (Outcome::Invalid(error), 0),
             }
@@ -144,7 +146,14 @@ impl Allocator {
     }
 
     /// The devices of a request with allocation mode All (section 5): all that are selectable, in use or not.
-    fn all_devices(&self, node: &Node, view: &NodeView, claim: &ResourceClaim, choice: &Choice<'_>) -> Result<Vec<usize>, String> {
+    fn all_devices(
+        &self,
+        node: &Node,
+        view: &NodeView,
+        claim: &ResourceClaim,
+        choice: &Choice<'_>,
+        mut trace: Option<&mut Trace>,
+    ) -> Result<Vec<usize>, String> {
         let mut found = Vec::new();
         let mut next = 0;
         for (place, pool) in view.pools.iter().enumerate() {
@@ -163,25 +172,105 @@ impl Allocator {
             }
             while view.candidates.get(next).is_some_and(|candidate| candidate.pool == place) {
                 let device = view.candidates[next].device;
-                if search::selectable(&self.inventory, view, node, claim, choice, next)?.is_none() {
-                    let fits = !self.features().has(Feature::ConsumableCapacity)
-                        || search::fits_capacity(&self.inventory, choice, device, [None, None])
-                            .map_err(|error| {
-                                let name = &self.inventory.device(device).name;
-                                format!(
-                                    "claim {}, request {}: checking capacity for device {name}: {error}",
-                                    claim_name(claim),
-                                    choice.name()
-                                )
-                            })?
-                            .is_some();
-                    if fits {
-                        found.push(next);
+                match self.refusal(node, view, claim, choice, next)? {
+                    None => found.push(next),
+                    Some(reason) => {
+                        if let Some(trace) = trace.as_deref_mut() {
+                            trace.add(&self.inventory, choice, device, reason);
+                        }
                     }
                 }
                 next += 1;
             }
         }
         Ok(found)
+    }
+
+    /// Why a candidate is not among all devices: it is not selectable, or its capacity would not do on an idle device.
+    fn refusal(
+        &self,
+        node: &Node,
+        view: &NodeView,
+        claim: &ResourceClaim,
+        choice: &Choice<'_>,
+        candidate: usize,
+    ) -> Result<Option<Reason>, String> {
+        let refusal = search::selectable(&self.inventory, view, node, claim, choice, candidate)?;
+        if refusal.is_some() || !self.features().has(Feature::ConsumableCapacity) {
+            return Ok(refusal);
+        }
+        let device = view.candidates[candidate].device;
+        let fits = search::fits_capacity(&self.inventory, choice, device, [None, None]).map_err(|error| {
+            let name = &self.inventory.device(device).name;
+            format!("claim {}, request {}: checking capacity for device {name}: {error}", claim_name(claim), choice.name())
+        })?;
+        Ok(fits.is_none().then_some(Reason::Capacity))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::testing::{allocator, claim, devices, node, slice, summary};
+    use super::*;
+    use crate::model::ids::DeviceId;
+
+    fn one(count: i64) -> Arc<ResourceClaim> {
+        claim(&json!([{"name": "r", "exactly": {"deviceClassName": "any", "allocationMode": "ExactCount", "count": count}}]))
+    }
+
+    #[test]
+    fn claims_of_a_pod_are_allocated_together_or_not_at_all() {
+        let allocator = allocator(Features::latest(), &[slice("s", "p", 1, 1, &devices(&["a", "b"]))]);
+        let (outcome, steps) = allocator.allocate(&node(), &[one(1), one(1)]);
+        assert_eq!((summary(&outcome).as_str(), steps), ("r=p/a r=p/b", 7));
+        assert_eq!(summary(&allocator.allocate(&node(), &[one(1), one(2)]).0), "does not fit");
+        assert!(matches!(allocator.allocate(&node(), &[]), (Outcome::Fits(results), 1) if results.is_empty()));
+    }
+
+    #[test]
+    fn the_search_gives_up_when_the_budget_is_spent() {
+        let names: Vec<String> = (0..20).map(|number| format!("x{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let allocator = allocator(Features::latest(), &[slice("s", "p", 1, 1, &devices(&names))]).with_step_budget(10_000);
+        let (outcome, steps) = allocator.allocate(&node(), &[one(10), one(11)]);
+        assert_eq!((summary(&outcome).as_str(), steps), ("gave up", 10_001));
+    }
+
+    #[test]
+    fn an_invalid_pool_fails_the_node_only_if_nothing_fits() {
+        let slices = [slice("s", "bad", 1, 1, &devices(&["a", "a"])), slice("s", "good", 1, 1, &devices(&["b"]))];
+        let allocator = allocator(Features::latest(), &slices);
+        assert_eq!(summary(&allocator.allocate(&node(), &[one(1)]).0), "r=good/b");
+        assert_eq!(summary(&allocator.allocate(&node(), &[one(2)]).0), "invalid resource pools were encountered");
+        let all = claim(&json!([{"name": "r", "exactly": {"deviceClassName": "any", "allocationMode": "All"}}]));
+        let message = "claim ns/c, request r: asks for all devices, but resource pool d/bad is currently invalid";
+        assert_eq!(summary(&allocator.allocate(&node(), &[all]).0), message);
+    }
+
+    #[test]
+    fn a_trace_says_why_devices_were_not_taken() {
+        let rest = json!({"devices": [
+            {"name": "taken"},
+            {"name": "tainted", "taints": [{"key": "broken", "effect": "NoSchedule"}]},
+            {"name": "bound", "consumesCounters": [{"counterSet": "s", "counters": {}}]},
+        ]});
+        let features = Features::latest().without(Feature::PartitionableDevices);
+        let mut state = AllocatedState::default();
+        state.devices.insert(DeviceId::new("d", "p", "taken"));
+        let any = allocator(features, &[]).classes;
+        let allocator = Allocator::new(features, &[slice("s", "p", 1, 1, &rest)], &any, state);
+        let mut trace = Trace::default();
+        assert!(matches!(allocator.allocate_traced(&node(), &[one(1)], &mut trace).0, Outcome::DoesNotFit));
+        let seen: Vec<_> = trace.rejections.iter().map(|r| (r.request.as_str(), r.device.to_string(), r.reason.clone())).collect();
+        assert_eq!(
+            seen,
+            [
+                ("r", "d/p/taken".to_owned(), Reason::InUse),
+                ("r", "d/p/tainted".to_owned(), Reason::Taint { key: "broken".to_owned() }),
+                ("r", "d/p/bound".to_owned(), Reason::Counters),
+            ]
+        );
     }
 }

@@ -130,3 +130,120 @@ fn duplicate<'a>(inventory: &'a Inventory, slices: &[SliceIx]) -> Option<&'a str
         .map(|device| (inventory.devices[device].name, device))
         .find_map(|(name, device)| seen.insert(name, device).map(|_| inventory.device(device).name.as_str()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::api::resource::v1::ResourceSlice;
+    use serde_json::json;
+
+    use super::*;
+    use crate::allocator::testing::{devices, node, slice};
+    use crate::model::features::Features;
+
+    /// The pools in order, each with its devices or what is wrong with it.
+    fn pools_with(features: Features, slices: &[Arc<ResourceSlice>]) -> String {
+        let inventory = Inventory::new(features, slices);
+        let view = match NodeView::gather(&inventory, &node()) {
+            Ok(view) => view,
+            Err(error) => return error,
+        };
+        let describe = |(place, pool): (usize, &PoolView)| {
+            let devices: Vec<&str> = view
+                .candidates
+                .iter()
+                .filter(|candidate| candidate.pool == place)
+                .map(|candidate| inventory.device(candidate.device).name.as_str())
+                .collect();
+            let what = match &pool.status {
+                PoolStatus::Usable => devices.join(" "),
+                PoolStatus::Incomplete => "incomplete".to_owned(),
+                PoolStatus::Invalid(reason) => reason.clone(),
+            };
+            format!("{}: {what}", inventory.pools[pool.pool].id.pool)
+        };
+        view.pools.iter().enumerate().map(describe).collect::<Vec<_>>().join("; ")
+    }
+
+    fn pools(slices: &[Arc<ResourceSlice>]) -> String {
+        pools_with(Features::latest(), slices)
+    }
+
+    #[test]
+    fn slices_by_name_and_pools_by_name_with_binding_conditions_last() {
+        let binding = json!({"devices": [{"name": "x", "bindingConditions": []}]});
+        let slices = [
+            slice("s2", "b", 1, 2, &devices(&["b2"])),
+            slice("s1", "b", 1, 2, &devices(&["b1", "b0"])),
+            slice("s", "a", 1, 1, &binding),
+            slice("s", "c", 1, 1, &devices(&["c0"])),
+        ];
+        assert_eq!(pools(&slices), "b: b1 b0 b2; c: c0; a: x");
+    }
+
+    #[test]
+    fn generations_and_completeness() {
+        let elsewhere = json!({"nodeName": "n2", "devices": [{"name": "far"}]});
+        let old = slice("s1", "p", 1, 1, &devices(&["old"]));
+        let new = slice("s2", "p", 2, 1, &devices(&["new"]));
+        assert_eq!(pools(&[old.clone(), new.clone()]), "p: new", "the newer replaces the older");
+        assert_eq!(pools(&[new, old.clone()]), "p: new");
+        let half = slice("s1", "p", 1, 2, &devices(&["here"]));
+        assert_eq!(pools(&[half.clone()]), "p: incomplete");
+        assert_eq!(pools(&[half.clone(), slice("s2", "p", 1, 2, &elsewhere)]), "p: here", "slices of other nodes count");
+        assert_eq!(pools(&[half, slice("s2", "p", 2, 1, &elsewhere)]), "", "a newer generation is on its way");
+        assert_eq!(pools(&[old.clone(), slice("s3", "p", 2, 1, &elsewhere)]), "p: old", "nobody looks further when the count is right");
+        assert_eq!(pools(&[old, slice("s2", "p", 1, 1, &devices(&["b"]))]), "p: incomplete", "too many");
+    }
+
+    #[test]
+    fn contradictions() {
+        let sets = |name: &str| json!({"sharedCounters": [{"name": name, "counters": {"c": {"value": "1"}}}]});
+        let consumes = |set: &str, counter: &str| json!({"devices": [{"name": "x", "consumesCounters": [{"counterSet": set, "counters": {counter: {"value": "1"}}}]}]});
+        let twice = slice("s", "p", 1, 1, &devices(&["x", "x"]));
+        assert_eq!(pools(&[twice]), "p: duplicate device name x");
+        for (set, counter, expected) in [
+            ("set", "c", "p: x"),
+            ("none", "c", "p: counter set none not found"),
+            ("set", "z", "p: counter z not found in counter set set"),
+        ] {
+            let slices = [slice("a", "p", 1, 2, &sets("set")), slice("b", "p", 1, 2, &consumes(set, counter))];
+            assert_eq!(pools(&slices), expected);
+        }
+        let slices = [slice("a", "p", 1, 2, &sets("set")), slice("b", "p", 1, 2, &sets("set"))];
+        assert_eq!(pools(&slices), "p: duplicate counter set name set");
+        assert_eq!(pools_with(Features::none(), &slices), "", "without partitions slices with counters are not looked at");
+    }
+
+    #[test]
+    fn which_slices_reach_a_node() {
+        let selector =
+            |zone: &str| json!({"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}]});
+        for (place, expected) in [
+            (json!({"allNodes": true, "devices": [{"name": "x"}]}), "p: x"),
+            (json!({"nodeSelector": selector("a"), "devices": [{"name": "x"}]}), "p: x"),
+            (json!({"nodeSelector": selector("b"), "devices": [{"name": "x"}]}), ""),
+            (json!({"allNodes": false, "devices": [{"name": "x"}]}), ""),
+            (
+                json!({"perDeviceNodeSelection": true, "devices": [{"name": "x", "nodeName": "n2"}, {"name": "y", "allNodes": true}]}),
+                "p: x y",
+            ),
+            (json!({"perDeviceNodeSelection": true, "devices": [{"name": "x", "nodeName": "n2"}]}), ""),
+        ] {
+            assert_eq!(pools(&[slice("s", "p", 1, 1, &place)]), expected, "{place}");
+        }
+        let bad = json!({"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Near"}]}]}});
+        let error = pools(&[slice("s", "p", 1, 1, &bad)]);
+        assert!(error.starts_with("failed to perform node selection for slice s: failed to parse node selector {"), "{error}");
+        assert!(error.contains("nodeSelectorTerms[0].matchExpressions[0].operator: Unsupported value: \"Near\""), "{error}");
+    }
+
+    #[test]
+    fn slices_with_unknown_compatibility_groups_make_the_pool_incomplete() {
+        let groups =
+            json!({"devices": [{"name": "x", "consumesCounters": [{"counterSet": "s", "compatibilityGroups": ["g"], "counters": {}}]}]});
+        let slices = [slice("a", "p", 1, 2, &groups), slice("b", "p", 1, 2, &devices(&["y"]))];
+        assert_eq!(pools(&slices), "p: incomplete");
+    }
+}

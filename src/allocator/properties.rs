@@ -83,7 +83,7 @@ impl Scenario {
         let mut slices = Vec::new();
         for pool in 0..2 {
             let devices: Vec<Value> = self.devices.iter().enumerate().filter(|(_, d)| d.pool == pool).map(|(n, d)| d.json(n)).collect();
-            let spec = |rest: Value| {
+            let spec = |rest: &Value| {
                 let mut spec =
                     json!({"driver": "d", "nodeName": "n", "pool": {"name": format!("p{pool}"), "generation": 1, "resourceSliceCount": 2}});
                 for (key, value) in rest.as_object().unwrap() {
@@ -93,7 +93,8 @@ impl Scenario {
             };
             let sets = json!([{"name": "set", "counters": {"c": {"value": self.counters.to_string()}}}]);
             for (name, rest) in [("a", json!({"sharedCounters": sets})), ("b", json!({"devices": devices}))] {
-                slices.push(Arc::new(serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec(rest)})).unwrap()));
+                let spec = spec(&rest);
+                slices.push(Arc::new(serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()));
             }
         }
         slices

@@ -259,3 +259,70 @@ impl<'a> Planner<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::allocator::testing::{allocator, claim, devices, node, slice, summary, whole_claim};
+    use crate::model::features::{Feature, Features};
+
+    fn answer(features: Features, requests: &Value) -> String {
+        let slices = [slice("s", "p", 1, 1, &devices(&["a", "b"]))];
+        summary(&allocator(features, &slices).allocate(&node(), &[claim(requests)]).0)
+    }
+
+    fn exactly(rest: &Value) -> Value {
+        let mut exactly = json!({"deviceClassName": "any", "allocationMode": "ExactCount", "count": 1});
+        for (field, value) in rest.as_object().unwrap() {
+            exactly[field] = value.clone();
+        }
+        json!([{"name": "r", "exactly": exactly}])
+    }
+
+    #[test]
+    fn what_is_refused_before_the_search() {
+        for (rest, expected) in [
+            (json!({"allocationMode": "Some"}), "unsupported count mode Some"),
+            (json!({"deviceClassName": ""}), "missing device class name (unsupported request type?)"),
+            (json!({"deviceClassName": "none"}), "could not retrieve device class none: deviceclass.resource.k8s.io \"none\" not found"),
+            (json!({"adminAccess": false}), "admin access is requested, but the feature is disabled"),
+            (json!({"derivedAttributes": [{}]}), "cannot handle request with derived attributes, the feature is disabled"),
+            (json!({"count": 33}), "adding 33 devices exceeds the claim limit of 32, with 0 already accounted for"),
+            (json!({"count": i64::MAX}), "adding 9223372036854775807 devices exceeds the claim limit of 32, with 0 already accounted for"),
+            (json!({"capacity": {}}), "has capacity requests, but the DRAConsumableCapacity feature is disabled"),
+        ] {
+            assert_eq!(answer(Features::none(), &exactly(&rest)), format!("claim ns/c, request r: {expected}"));
+        }
+        let selector = answer(Features::none(), &exactly(&json!({"selectors": [{}]})));
+        assert_eq!(selector, "claim ns/c, request r, selector #0: CEL expression empty (unsupported selector type?)");
+        let alternatives = json!([{"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "any", "capacity": {}}]}]);
+        let off = "feature is disabled";
+        assert_eq!(
+            answer(Features::none(), &alternatives),
+            format!("claim ns/c, request r: has subrequests, but the DRAPrioritizedList {off}")
+        );
+        let list = Features::none().with(Feature::PrioritizedList);
+        let capacity = format!("claim ns/c, subrequest s: has capacity requests, but the DRAConsumableCapacity {off}");
+        assert_eq!(answer(list, &alternatives), capacity);
+    }
+
+    #[test]
+    fn constraints_of_unknown_kind_are_refused() {
+        let claim = whole_claim(&json!({"requests": exactly(&json!({})), "constraints": [{"matchAttribute": "d/a"}, {}]}));
+        let outcome = allocator(Features::latest(), &[]).allocate(&node(), &[claim]).0;
+        assert_eq!(summary(&outcome), "claim ns/c, constraint #1: empty constraint (unsupported constraint type?)");
+    }
+
+    #[test]
+    fn how_many_devices() {
+        for (rest, expected) in [
+            (json!({"count": 2}), "r=p/a r=p/b"),
+            (json!({"count": 3}), "does not fit"),
+            (json!({"count": 0}), ""),
+            (json!({"allocationMode": "All"}), "r=p/a r=p/b"),
+        ] {
+            assert_eq!(answer(Features::none(), &exactly(&rest)), expected, "{rest}");
+        }
+    }
+}

@@ -43,8 +43,8 @@ impl Search<'_, '_> {
         let consumed = placed.share.as_ref().filter(|consumed| !consumed.is_empty());
         DeviceRequestAllocationResult {
             admin_access: choice.admin.then_some(true),
-            binding_conditions: device.binding_conditions.clone().filter(|_| conditions),
-            binding_failure_conditions: device.binding_failure_conditions.clone().filter(|_| conditions),
+            binding_conditions: device.binding_conditions.clone().filter(|list| conditions && !list.is_empty()),
+            binding_failure_conditions: device.binding_failure_conditions.clone().filter(|list| conditions && !list.is_empty()),
             consumed_capacity: consumed
                 .map(|consumed| consumed.iter().map(|(name, amount)| (name.clone(), ApiQuantity(amount.to_string()))).collect()),
             device: device.name.clone(),
@@ -52,7 +52,7 @@ impl Search<'_, '_> {
             pool: spec.pool.name.clone(),
             request: choice.full_name(),
             share_id: placed.share.as_ref().map(|_| self.share_id(claim, number, &self.inventory.full_name(ix))),
-            skip_node_operations: spec.skip_node_operations.clone().filter(|_| optional),
+            skip_node_operations: spec.skip_node_operations.clone().filter(|list| optional && !list.is_empty()),
             tolerations: Some(choice.tolerations.to_vec()).filter(|tolerations| !tolerations.is_empty()),
         }
     }
@@ -109,7 +109,7 @@ impl Search<'_, '_> {
             if wanted.is_empty() || chosen.iter().any(concerns) {
                 configs.push(DeviceAllocationConfiguration {
                     opaque: config.opaque.clone(),
-                    requests: config.requests.clone(),
+                    requests: config.requests.clone().filter(|requests| !requests.is_empty()),
                     source: "FromClaim".to_owned(),
                 });
             }
@@ -176,5 +176,111 @@ fn add_new(to: &mut Option<Vec<NodeSelectorRequirement>>, from: &[NodeSelectorRe
         if !to.iter().any(same) {
             to.push(requirement.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::resource::v1::AllocationResult;
+    use serde_json::{Value, json};
+
+    use crate::allocator::Outcome;
+    use crate::allocator::testing::{allocator, node, slice, whole_claim};
+    use crate::model::features::Features;
+
+    fn allocate(devices: &Value, slice_rest: &Value) -> Result<Value, String> {
+        let slices = [slice("s", "p", 1, 1, slice_rest)];
+        match allocator(Features::all(), &slices).allocate(&node(), &[whole_claim(devices)]).0 {
+            Outcome::Fits(results) => Ok(serde_json::to_value(results.first().cloned().unwrap_or_else(AllocationResult::default)).unwrap()),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    fn one(class: &str, name: &str) -> Value {
+        json!({"name": name, "exactly": {"deviceClassName": class, "allocationMode": "ExactCount", "count": 1}})
+    }
+
+    #[test]
+    fn configs_name_their_requests_unless_these_are_all() {
+        let devices = json!({"devices": [{"name": "a"}, {"name": "b"}, {"name": "c"}]});
+        let config = |requests: &[&str]| json!({"requests": requests, "opaque": {"driver": "d", "parameters": {"from": "claim"}}});
+        let claim = json!({
+            "requests": [one("any", "r1"), one("other", "r2"), one("any", "r3")],
+            "config": [config(&[]), config(&["r2"]), config(&["r3", "r1", "r2"]), config(&["none"])],
+        });
+        let result = allocate(&claim, &devices).unwrap();
+        let list = result["devices"]["config"].as_array().unwrap();
+        let seen: Vec<_> = list.iter().map(|c| (&c["opaque"]["parameters"]["from"], &c["source"], &c["requests"])).collect();
+        let (any, other, claim, null) = (json!("any"), json!("other"), json!("claim"), Value::Null);
+        let (from_class, from_claim) = (json!("FromClass"), json!("FromClaim"));
+        assert_eq!(
+            seen,
+            [
+                (&any, &from_class, &json!(["r1", "r3"])),
+                (&other, &from_class, &json!(["r2"])),
+                (&claim, &from_claim, &null),
+                (&claim, &from_claim, &json!(["r2"])),
+                (&claim, &from_claim, &null),
+            ]
+        );
+        let single = allocate(&json!({"requests": [one("any", "r")]}), &devices).unwrap();
+        assert_eq!(single["devices"]["config"][0]["requests"], null);
+    }
+
+    #[test]
+    fn node_selectors() {
+        let here = json!({"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]});
+        let zone = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]});
+        let selector = json!({"nodeSelectorTerms": [zone]});
+        for (rest, expected) in [
+            (json!({"devices": [{"name": "x"}]}), here.clone()),
+            (json!({"allNodes": true, "devices": [{"name": "x"}]}), Value::Null),
+            (json!({"allNodes": true, "devices": [{"name": "x", "bindsToNode": true}]}), here.clone()),
+            (json!({"nodeSelector": selector, "devices": [{"name": "x"}]}), selector.clone()),
+            (json!({"perDeviceNodeSelection": true, "devices": [{"name": "x", "nodeName": "n1"}]}), here.clone()),
+            (json!({"perDeviceNodeSelection": true, "devices": [{"name": "x", "nodeSelector": selector}]}), selector.clone()),
+        ] {
+            assert_eq!(allocate(&json!({"requests": [one("any", "r")]}), &rest).unwrap()["nodeSelector"], expected, "{rest}");
+        }
+        let two = json!({"nodeSelector": {"nodeSelectorTerms": [zone, zone]}, "devices": [{"name": "x"}]});
+        let error = allocate(&json!({"requests": [one("any", "r")]}), &two).unwrap_err();
+        assert!(error.contains("create NodeSelector for claim c: unsupported ResourceSlice.NodeSelector with 2 terms"), "{error}");
+    }
+
+    #[test]
+    fn what_a_result_says_of_a_device() {
+        let rest = json!({
+            "skipNodeOperations": ["Prepare"],
+            "devices": [{
+                "name": "x", "allowMultipleAllocations": true, "capacity": {"memory": {"value": "80Gi"}},
+                "bindingConditions": ["Ready"], "bindingFailureConditions": ["Failed"],
+            }],
+        });
+        let toleration = json!([{"key": "k", "operator": "Exists"}]);
+        let request = json!({"name": "r", "firstAvailable": [{
+            "name": "s", "deviceClassName": "any", "allocationMode": "ExactCount", "count": 1, "tolerations": toleration,
+            "capacity": {"requests": {"memory": "10Gi"}},
+        }]});
+        let mut able = node();
+        able.status = Some(serde_json::from_value(json!({"declaredFeatures": ["DRAOptionalNodeOperations"]})).unwrap());
+        let allocator = allocator(Features::all(), &[slice("s", "p", 1, 1, &rest)]);
+        let claims = [whole_claim(&json!({"requests": [request]}))];
+        let allocated = |node| match allocator.allocate(node, &claims).0 {
+            Outcome::Fits(results) => serde_json::to_value(&results[0].devices.as_ref().unwrap().results.as_ref().unwrap()[0]).unwrap(),
+            other => json!(format!("{other:?}")),
+        };
+        let mut result = allocated(&able);
+        let share = result["shareID"].take();
+        assert_eq!(share.as_str().map(str::len), Some(36), "a UUID: {share}");
+        assert_eq!(
+            result,
+            json!({
+                "request": "r/s", "driver": "d", "pool": "p", "device": "x", "tolerations": toleration, "shareID": null,
+                "consumedCapacity": {"memory": "10Gi"}, "skipNodeOperations": ["Prepare"],
+                "bindingConditions": ["Ready"], "bindingFailureConditions": ["Failed"],
+            })
+        );
+        assert_eq!(allocated(&able)["shareID"], share, "the same input, the same answer");
+        assert_eq!(allocated(&node()), json!("DoesNotFit"), "this node cannot go without the driver");
     }
 }

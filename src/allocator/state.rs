@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn claim(results: serde_json::Value) -> ResourceClaim {
+    fn claim(results: &serde_json::Value) -> ResourceClaim {
         serde_json::from_value(json!({"metadata": {"name": "c"}, "spec": {}, "status": {"allocation": {"devices": {"results": results}}}}))
             .unwrap()
     }
@@ -119,7 +119,7 @@ mod tests {
             shared["consumedCapacity"] = json!({"memory": memory});
             shared
         };
-        vec![claim(json!([result("own"), admin])), claim(json!([share("s1", "1Gi"), share("s2", "512Mi")])), ResourceClaim::default()]
+        vec![claim(&json!([result("own"), admin])), claim(&json!([share("s1", "1Gi"), share("s2", "512Mi")])), ResourceClaim::default()]
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Why devices were not taken, for `explain`.
 
+use std::collections::HashSet;
+
 use super::counters::CounterRefusal;
 use super::inventory::{DeviceIx, Inventory};
 use super::requests::Choice;
@@ -68,6 +70,7 @@ pub struct Rejection {
 pub struct Trace {
     /// Each once, however often the search came upon it.
     pub rejections: Vec<Rejection>,
+    seen: HashSet<Rejection>,
 }
 
 impl Trace {
@@ -77,7 +80,7 @@ impl Trace {
             device: inventory.device(device).name.as_str().into(),
         };
         let rejection = Rejection { claim: choice.claim, request: choice.full_name(), device: id, reason };
-        if !self.rejections.contains(&rejection) {
+        if self.seen.insert(rejection.clone()) {
             self.rejections.push(rejection);
         }
     }

@@ -33,28 +33,21 @@ mod tests {
 
     #[test]
     fn table() {
-        // operator, key, value, effect of the toleration; whether it tolerates broken=yes:NoExecute.
-        let rows: &[(Option<&str>, Option<&str>, Option<&str>, Option<&str>, bool)] = &[
-            (Some("Exists"), None, None, None, true),
-            (Some("Exists"), Some("broken"), None, Some("NoExecute"), true),
-            (Some("Exists"), Some("broken"), None, Some("NoSchedule"), false),
-            (Some("Exists"), Some("other"), None, None, false),
-            (Some("Equal"), Some("broken"), Some("yes"), None, true),
-            (Some("Equal"), Some("broken"), Some("no"), None, false),
-            (None, Some("broken"), Some("yes"), Some(""), true),
-            (None, Some("broken"), None, None, false),
-            (Some("Future"), Some("broken"), Some("yes"), None, false),
-        ];
-        for (operator, key, value, effect, expected) in rows {
-            let own = |text: &Option<&str>| text.map(str::to_owned);
-            let toleration = DeviceToleration {
-                operator: own(operator),
-                key: own(key),
-                value: own(value),
-                effect: own(effect),
-                toleration_seconds: None,
-            };
-            assert_eq!(tolerates(&toleration, &taint("broken", Some("yes"), "NoExecute")), *expected, "{toleration:?}");
+        // Operator, key, value and effect of the toleration (- is absent); whether it tolerates broken=yes:NoExecute.
+        for (toleration, expected) in [
+            (["Exists", "-", "-", "-"], true),
+            (["Exists", "broken", "-", "NoExecute"], true),
+            (["Exists", "broken", "-", "NoSchedule"], false),
+            (["Exists", "other", "-", "-"], false),
+            (["Equal", "broken", "yes", "-"], true),
+            (["Equal", "broken", "no", "-"], false),
+            (["-", "broken", "yes", ""], true),
+            (["-", "broken", "-", "-"], false),
+            (["Future", "broken", "yes", "-"], false),
+        ] {
+            let [operator, key, value, effect] = toleration.map(|text| (text != "-").then(|| text.to_owned()));
+            let toleration = DeviceToleration { operator, key, value, effect, toleration_seconds: None };
+            assert_eq!(tolerates(&toleration, &taint("broken", Some("yes"), "NoExecute")), expected, "{toleration:?}");
         }
     }
 
