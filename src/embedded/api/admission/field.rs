@@ -1,0 +1,308 @@
+//! Field errors as data, and the 422 Status that they become (apimachinery `util/validation/field` and
+//! `api/errors.NewInvalid`).
+
+use serde_json::{Value, json};
+
+use super::super::{Resource, Status};
+use super::go;
+
+/// Where in an object a fault is: `spec.devices.requests[0].exactly.count`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path(String);
+
+impl Path {
+    /// A top-level field.
+    #[must_use]
+    pub fn new(field: &str) -> Self {
+        Path(field.to_owned())
+    }
+
+    /// A field of the object at this path.
+    #[must_use]
+    pub fn child(&self, field: &str) -> Self {
+        Path(format!("{}.{field}", self.0))
+    }
+
+    /// An entry of the list at this path.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        Path(format!("{}[{index}]", self.0))
+    }
+
+    /// An entry of the map at this path.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Self {
+        Path(format!("{}[{key}]", self.0))
+    }
+
+    /// The path as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What kind of fault it is (`field.ErrorType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A reference to something that is not there.
+    NotFound,
+    /// A missing value.
+    Required,
+    /// A value that must be unique.
+    Duplicate,
+    /// A malformed value.
+    Invalid,
+    /// A value outside an enumeration.
+    NotSupported,
+    /// A value that is not allowed in this state.
+    Forbidden,
+    /// A string or raw value that is too long.
+    TooLong,
+    /// A list or map with too many entries.
+    TooMany,
+    /// A fault of the server.
+    Internal,
+}
+
+impl Fault {
+    /// `reason` of a cause in the Status.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Fault::NotFound => "FieldValueNotFound",
+            Fault::Required => "FieldValueRequired",
+            Fault::Duplicate => "FieldValueDuplicate",
+            Fault::Invalid => "FieldValueInvalid",
+            Fault::NotSupported => "FieldValueNotSupported",
+            Fault::Forbidden => "FieldValueForbidden",
+            Fault::TooLong => "FieldValueTooLong",
+            Fault::TooMany => "FieldValueTooMany",
+            Fault::Internal => "InternalError",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Fault::NotFound => "Not found",
+            Fault::Required => "Required value",
+            Fault::Duplicate => "Duplicate value",
+            Fault::Invalid => "Invalid value",
+            Fault::NotSupported => "Unsupported value",
+            Fault::Forbidden => "Forbidden",
+            Fault::TooLong => "Too long",
+            Fault::TooMany => "Too many",
+            Fault::Internal => "Internal error",
+        }
+    }
+}
+
+/// A refused value as Go prints it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bad(String);
+
+impl Bad {
+    /// A Go nil.
+    #[must_use]
+    pub fn nil() -> Self {
+        Bad("null".to_owned())
+    }
+
+    /// Text that is printed as it stands, such as JSON of a Go struct.
+    #[must_use]
+    pub fn raw(text: impl Into<String>) -> Self {
+        Bad(text.into())
+    }
+
+    /// A JSON value that Go holds as it is (strings quoted, the rest as JSON).
+    #[must_use]
+    pub fn value(value: &Value) -> Self {
+        match value {
+            Value::String(text) => text.as_str().into(),
+            other => Bad(go::compact(other)),
+        }
+    }
+}
+
+impl From<&str> for Bad {
+    fn from(text: &str) -> Self {
+        Bad(go::quote(text))
+    }
+}
+
+impl From<&String> for Bad {
+    fn from(text: &String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<i64> for Bad {
+    fn from(number: i64) -> Self {
+        Bad(number.to_string())
+    }
+}
+
+impl From<usize> for Bad {
+    fn from(number: usize) -> Self {
+        Bad(number.to_string())
+    }
+}
+
+impl From<bool> for Bad {
+    fn from(flag: bool) -> Self {
+        Bad(flag.to_string())
+    }
+}
+
+/// One fault of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// What kind of fault.
+    pub fault: Fault,
+    /// Where.
+    pub path: String,
+    /// The refused value, as Go prints it; `None` for the kinds that do not show it.
+    pub bad: Option<String>,
+    /// What is wrong with it.
+    pub detail: String,
+}
+
+impl FieldError {
+    fn new(fault: Fault, path: &Path, bad: Option<Bad>, detail: impl Into<String>) -> Self {
+        FieldError { fault, path: path.0.clone(), bad: bad.map(|bad| bad.0), detail: detail.into() }
+    }
+
+    /// The message without the path (`ErrorBody`).
+    #[must_use]
+    pub fn body(&self) -> String {
+        let mut body = self.fault.words().to_owned();
+        if let Some(bad) = &self.bad {
+            body.push_str(": ");
+            body.push_str(bad);
+        }
+        if !self.detail.is_empty() {
+            body.push_str(": ");
+            body.push_str(&self.detail);
+        }
+        body
+    }
+}
+
+/// A missing value.
+pub(super) fn required(path: &Path, detail: &str) -> FieldError {
+    FieldError::new(Fault::Required, path, None, detail)
+}
+
+/// A malformed value.
+pub(super) fn invalid(path: &Path, bad: impl Into<Bad>, detail: impl Into<String>) -> FieldError {
+    FieldError::new(Fault::Invalid, path, Some(bad.into()), detail)
+}
+
+/// A value that is there already.
+pub(super) fn duplicate(path: &Path, bad: impl Into<Bad>) -> FieldError {
+    FieldError::new(Fault::Duplicate, path, Some(bad.into()), "")
+}
+
+/// A reference to something that is not there.
+pub(super) fn not_found(path: &Path, bad: impl Into<Bad>, detail: impl Into<String>) -> FieldError {
+    FieldError::new(Fault::NotFound, path, Some(bad.into()), detail)
+}
+
+/// A value that is not allowed here and now.
+pub(super) fn forbidden(path: &Path, detail: impl Into<String>) -> FieldError {
+    FieldError::new(Fault::Forbidden, path, None, detail)
+}
+
+/// A string of more than `max` bytes.
+pub(super) fn too_long(path: &Path, max: usize) -> FieldError {
+    FieldError::new(Fault::TooLong, path, None, format!("may not be more than {max} bytes"))
+}
+
+/// A list with `count` entries where `max` are allowed.
+pub(super) fn too_many(path: &Path, count: usize, max: usize) -> FieldError {
+    let items = if max == 1 { "item" } else { "items" };
+    FieldError::new(Fault::TooMany, path, Some(count.into()), format!("must have at most {max} {items}"))
+}
+
+/// A value outside an enumeration.
+pub(super) fn not_supported(path: &Path, bad: impl Into<Bad>, supported: &[&str]) -> FieldError {
+    let supported: Vec<String> = supported.iter().map(|value| go::quote(value)).collect();
+    FieldError::new(Fault::NotSupported, path, Some(bad.into()), format!("supported values: {}", supported.join(", ")))
+}
+
+/// The server could not check.
+pub(super) fn internal(path: &Path, detail: impl Into<String>) -> FieldError {
+    FieldError::new(Fault::Internal, path, None, detail)
+}
+
+/// The faults of one object: those of hand-written validation first, then those of declarative validation, which
+/// the API server appends.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    written: Vec<FieldError>,
+    declared: Vec<FieldError>,
+}
+
+impl Faults {
+    /// Adds a fault that hand-written validation finds.
+    pub(super) fn push(&mut self, error: FieldError) {
+        self.written.push(error);
+    }
+
+    /// Adds a fault that the declarative rules of the API types find (`+k8s:` tags).
+    pub(super) fn declare(&mut self, error: FieldError) {
+        self.declared.push(error);
+    }
+
+    /// Adds one `Invalid` per message.
+    pub(super) fn each(&mut self, path: &Path, value: &str, messages: Vec<String>) {
+        self.written.extend(messages.into_iter().map(|message| invalid(path, value, message)));
+    }
+
+    /// As [`Faults::each`], by a declarative rule.
+    pub(super) fn declare_each(&mut self, path: &Path, value: &str, messages: Vec<String>) {
+        self.declared.extend(messages.into_iter().map(|message| invalid(path, value, message)));
+    }
+
+    /// Ok, or the 422 Status.
+    pub(super) fn check(self, resource: &Resource, object: &Value) -> Result<(), Status> {
+        let mut errors = self.written;
+        errors.extend(self.declared);
+        if errors.is_empty() {
+            return Ok(());
+        }
+        let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        Err(status(resource, name, &errors))
+    }
+}
+
+/// `errors.NewInvalid`: 422 with a cause per fault. The message lists equal texts once.
+#[must_use]
+pub fn status(resource: &Resource, name: &str, errors: &[FieldError]) -> Status {
+    let mut texts: Vec<String> = Vec::new();
+    for error in errors {
+        let text = format!("{}: {}", error.path, error.body());
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    let list = match texts.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    };
+    let kind = if resource.group.is_empty() { resource.kind.to_owned() } else { format!("{}.{}", resource.kind, resource.group) };
+    let mut status = Status::new(422, "Invalid", format!("{kind} {} is invalid: {list}", go::quote(name)));
+    let mut details = serde_json::Map::new();
+    if !name.is_empty() {
+        details.insert("name".to_owned(), json!(name));
+    }
+    if !resource.group.is_empty() {
+        details.insert("group".to_owned(), json!(resource.group));
+    }
+    details.insert("kind".to_owned(), json!(resource.kind));
+    let causes: Vec<Value> =
+        errors.iter().map(|error| json!({"reason": error.fault.reason(), "message": error.body(), "field": error.path})).collect();
+    details.insert("causes".to_owned(), Value::Array(causes));
+    status.details = Value::Object(details);
+    status
+}

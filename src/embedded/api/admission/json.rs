@@ -1,0 +1,110 @@
+//! Reading JSON objects the way Go's typed structs do: a field that is missing or null has its zero value.
+
+use serde_json::{Map, Value};
+
+/// What a missing field reads as.
+pub(super) static NULL: Value = Value::Null;
+
+/// A field, or null.
+pub(super) fn field<'a>(object: &'a Value, name: &str) -> &'a Value {
+    object.get(name).unwrap_or(&NULL)
+}
+
+/// A string field; empty when it is not set.
+pub(super) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
+    field(object, name).as_str().unwrap_or_default()
+}
+
+/// A pointer to a string: `None` when it is not set.
+pub(super) fn optional<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    field(object, name).as_str()
+}
+
+/// An integer field; zero when it is not set.
+pub(super) fn int(object: &Value, name: &str) -> i64 {
+    field(object, name).as_i64().unwrap_or_default()
+}
+
+/// A pointer to a bool.
+pub(super) fn flag(object: &Value, name: &str) -> Option<bool> {
+    field(object, name).as_bool()
+}
+
+/// A list field; empty when it is not set.
+pub(super) fn list<'a>(object: &'a Value, name: &str) -> &'a [Value] {
+    field(object, name).as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The entries of a map field in key order.
+pub(super) fn entries<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    field(object, name).as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value))
+}
+
+/// How many entries a map field has.
+pub(super) fn size(object: &Value, name: &str) -> usize {
+    field(object, name).as_object().map_or(0, Map::len)
+}
+
+/// True when a pointer field is set.
+pub(super) fn is_set(object: &Value, name: &str) -> bool {
+    !field(object, name).is_null()
+}
+
+/// Sets a field if it is missing or null.
+pub(super) fn default(object: &mut Value, name: &str, value: impl FnOnce() -> Value) {
+    if let Some(fields) = object.as_object_mut()
+        && fields.get(name).is_none_or(Value::is_null)
+    {
+        fields.insert(name.to_owned(), value());
+    }
+}
+
+/// Sets a string field if it is missing or empty.
+pub(super) fn default_text(object: &mut Value, name: &str, value: &str) {
+    if text(object, name).is_empty()
+        && let Some(fields) = object.as_object_mut()
+    {
+        fields.insert(name.to_owned(), value.into());
+    }
+}
+
+/// Removes a field.
+pub(super) fn remove(object: &mut Value, name: &str) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove(name);
+    }
+}
+
+/// Sets a field of the metadata.
+pub(super) fn set_meta(object: &mut Value, name: &str, value: Value) {
+    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.insert(name.to_owned(), value);
+    }
+}
+
+/// A list field to change in place.
+pub(super) fn list_mut<'a>(object: &'a mut Value, name: &str) -> impl Iterator<Item = &'a mut Value> {
+    object.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+/// Equality as Go's semantic `DeepEqual` sees it: unset, null and empty are the same.
+pub(super) fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            a.iter().all(|(key, value)| same(value, b.get(key).unwrap_or(&NULL)))
+                && b.iter().all(|(key, value)| a.contains_key(key) || is_empty(value))
+        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (a, b) => a == b || (is_empty(a) && is_empty(b)),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.values().all(is_empty),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    }
+}
