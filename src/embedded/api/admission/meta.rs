@@ -86,9 +86,6 @@ pub(super) fn validate_update(old: &Value, new: &Value, faults: &mut Faults) {
             faults.push(forbidden(&path.child("finalizers"), detail));
         }
     }
-    if text(meta, "resourceVersion").is_empty() {
-        faults.push(invalid(&path.child("resourceVersion"), "", "must be specified for an update"));
-    }
     generation(meta, &path, faults);
     if int(meta, "generation") < int(old, "generation") {
         faults.push(invalid(&path.child("generation"), int(meta, "generation"), "must not be decremented"));

@@ -1,11 +1,41 @@
 //! What each kind does to an object before it is stored: defaults, fields that a caller may not set, generation,
 //! validation. The verbs call these in upstream's order (`registry/rest` BeforeCreate and BeforeUpdate): metadata
 //! has been filled in (uid, name, creationTimestamp) before `prepare_*`, managedFields are updated after it.
+//!
+//! Pure: JSON in, JSON and a Status out. Paths, wording and order of faults are the API server's
+//! (`pkg/apis/{core,resource}/validation` and the declarative rules of the API types).
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Caller, Object, Resource, Status, Subresource};
+
+pub mod field;
+
+mod capacity;
+mod claim;
+mod claim_status;
+mod class;
+mod core;
+mod device;
+mod device_claim;
+mod go;
+mod json;
+mod meta;
+mod names;
+mod node_selector;
+mod pod;
+mod pod_defaults;
+mod pod_resources;
+mod pod_update;
+mod slice;
+
+#[cfg(test)]
+mod tests;
+
+use field::Faults;
+use json::{field, int, same};
+use meta::Naming;
 
 /// Reads of other objects that admission needs, such as the labels of the namespace for admin access.
 pub trait Read {
@@ -23,26 +53,96 @@ pub struct Context<'a> {
     pub objects: &'a dyn Read,
 }
 
+impl Context<'_> {
+    /// The gates in force.
+    fn features(&self) -> &'static Features {
+        &Features::DEFAULT
+    }
+}
+
+/// Gates that decide which fields an API server keeps.
+#[derive(Clone, Copy, Debug)]
+struct Features {
+    /// `DRAConsumableCapacity`.
+    consumable_capacity: bool,
+    /// `DRAListTypeAttributes`.
+    list_type_attributes: bool,
+    /// `DRADerivedAttributes`.
+    derived_attributes: bool,
+    /// `DRADeviceCompatibilityGroups`.
+    compatibility_groups: bool,
+    /// `DRANodeAllocatableResources`.
+    node_allocatable_resources: bool,
+    /// `DRAOptionalNodeOperations`.
+    optional_node_operations: bool,
+    /// `DRAPartitionableDevicesType`.
+    partitionable_devices_type: bool,
+}
+
+impl Features {
+    /// A default cluster of Kubernetes 1.37.
+    const DEFAULT: Features = Features {
+        consumable_capacity: true,
+        list_type_attributes: false,
+        derived_attributes: false,
+        compatibility_groups: false,
+        node_allocatable_resources: false,
+        optional_node_operations: false,
+        partitionable_devices_type: false,
+    };
+}
+
 /// Defaults, and drops what a creation may not set (status); sets `metadata.generation` where the kind has one.
+///
+/// # Errors
+/// 403 from admission plugins.
 pub fn prepare_create(resource: &'static Resource, object: &mut Value, context: &Context<'_>) -> Result<(), Status> {
-    let _ = context;
-    if resource.has_status && resource.plural != "pods" && resource.plural != "nodes" {
-        if let Some(fields) = object.as_object_mut() {
-            fields.remove("status");
-        }
-        object["metadata"]["generation"] = json!(1);
+    let features = context.features();
+    json::remove(&mut object["metadata"], "generation");
+    match resource.plural {
+        "pods" => pod_defaults::prepare_create(object, context)?,
+        "resourceclaims" => claim::prepare_create(object, features),
+        "resourceclaimtemplates" => claim::prepare_template(object, features),
+        "resourceslices" => slice::prepare_create(object, features, context.now),
+        "deviceclasses" => class::prepare_create(object),
+        "namespaces" => core::prepare_namespace(object),
+        "nodes" => core::node_defaults(object),
+        "secrets" => core::prepare_secret(object),
+        "events" => core::event_defaults(object),
+        _ => {}
     }
     Ok(())
 }
 
 /// Validates an object that is about to be created.
+///
+/// # Errors
+/// 422 with a cause per fault.
 pub fn validate_create(resource: &'static Resource, object: &Value, context: &Context<'_>) -> Result<(), Status> {
-    let _ = (resource, object, context);
-    Ok(())
+    let mut faults = Faults::default();
+    let found = &mut faults;
+    match resource.plural {
+        "pods" => pod::validate_create(object, found),
+        "resourceclaims" => claim::validate_create(object, context, found),
+        "resourceclaimtemplates" => claim::validate_template(object, context, found),
+        "resourceslices" => slice::validate(None, object, found),
+        "deviceclasses" => class::validate(None, object, context.features(), found),
+        "namespaces" => core::validate_namespace(object, found),
+        "nodes" => core::validate_node(None, object, found),
+        "configmaps" => core::validate_config_map(None, object, found),
+        "secrets" => core::validate_secret(None, object, found),
+        "serviceaccounts" => core::validate_service_account(None, object, found),
+        "events" => core::validate_event(object, found),
+        _ => meta::validate(object, resource.namespaced, Naming::Subdomain, true, found),
+    }
+    faults.check(resource, object)
 }
 
 /// Defaults, keeps what this endpoint may not change (status on the object itself, all but status on `/status`)
 /// and raises `metadata.generation` where the spec changed.
+///
+/// # Errors
+/// None today; admission plugins of later kinds may refuse.
 pub fn prepare_update(
     resource: &'static Resource,
     subresource: Subresource,
@@ -50,41 +150,28 @@ pub fn prepare_update(
     new: &mut Value,
     context: &Context<'_>,
 ) -> Result<(), Status> {
-    let _ = context;
-    match subresource {
-        Subresource::Main => {
-            if resource.has_status {
-                match old.get("status") {
-                    Some(status) => new["status"] = status.clone(),
-                    None => {
-                        if let Some(fields) = new.as_object_mut() {
-                            fields.remove("status");
-                        }
-                    }
-                }
-            }
-        }
-        Subresource::Status => {
-            let status = new.get("status").cloned();
-            let metadata = new.get("metadata").cloned();
-            *new = old.clone();
-            if let Some(metadata) = metadata {
-                new["metadata"] = metadata;
-            }
-            if let Some(status) = status {
-                new["status"] = status;
-            }
-        }
-        Subresource::Finalize => {
-            let finalizers = new.pointer("/spec/finalizers").cloned().unwrap_or_else(|| json!([]));
-            *new = old.clone();
-            new["spec"]["finalizers"] = finalizers;
-        }
+    let features = context.features();
+    match (resource.plural, subresource) {
+        ("pods", Subresource::Status) => pod_defaults::prepare_status(old, new),
+        ("pods", _) => pod_defaults::prepare_update(old, new),
+        ("resourceclaims", Subresource::Status) => claim_status::prepare(old, new),
+        ("resourceclaims", _) => claim::prepare_update(old, new, features),
+        ("resourceclaimtemplates", _) => claim::prepare_template(new, features),
+        ("resourceslices", _) => slice::prepare_update(old, new, features, context.now),
+        ("deviceclasses", _) => class::prepare_update(old, new),
+        ("namespaces", subresource) => core::prepare_namespace_update(subresource, old, new),
+        ("nodes", subresource) => core::prepare_node_update(subresource, old, new),
+        ("secrets", _) => core::prepare_secret(new),
+        ("events", _) => core::event_defaults(new),
+        _ => {}
     }
     Ok(())
 }
 
 /// Validates a change of an object or one of its subresources.
+///
+/// # Errors
+/// 422 with a cause per fault.
 pub fn validate_update(
     resource: &'static Resource,
     subresource: Subresource,
@@ -92,6 +179,35 @@ pub fn validate_update(
     new: &Value,
     context: &Context<'_>,
 ) -> Result<(), Status> {
-    let _ = (resource, subresource, old, new, context);
-    Ok(())
+    let mut faults = Faults::default();
+    let found = &mut faults;
+    // What `BeforeUpdate` checks for every kind comes first, and may so be said twice among the causes.
+    meta::validate(new, resource.namespaced, Naming::PathSegment, false, found);
+    meta::validate_update(old, new, found);
+    match (resource.plural, subresource) {
+        ("pods", Subresource::Status) => pod_update::validate_status(old, new, found),
+        ("pods", _) => pod_update::validate(old, new, found),
+        ("resourceclaims", Subresource::Status) => claim_status::validate(old, new, context, found),
+        ("resourceclaims", _) => claim::validate_update(old, new, found),
+        ("resourceclaimtemplates", _) => claim::validate_template_update(old, new, found),
+        ("resourceslices", _) => slice::validate(Some(old), new, found),
+        ("deviceclasses", _) => class::validate(Some(old), new, context.features(), found),
+        ("namespaces", subresource) => core::validate_namespace_update(subresource, old, new, found),
+        ("nodes", _) => core::validate_node(Some(old), new, found),
+        ("configmaps", _) => core::validate_config_map(Some(old), new, found),
+        ("secrets", _) => core::validate_secret(Some(old), new, found),
+        ("serviceaccounts", _) => core::validate_service_account(Some(old), new, found),
+        ("events", _) => core::validate_event(new, found),
+        _ => {}
+    }
+    faults.check(resource, new)
+}
+
+/// Raises `metadata.generation` where the spec is not what it was.
+fn raise_if_changed(old: &Value, new: &mut Value) {
+    let generation = int(field(old, "metadata"), "generation");
+    let changed = !same(field(old, "spec"), field(new, "spec"));
+    if generation > 0 || changed {
+        json::set_meta(new, "generation", json!(generation + i64::from(changed)));
+    }
 }
