@@ -64,6 +64,9 @@ impl DeviceInput {
 pub struct Program {}
 
 impl Program {
+    /// False until the compiler has landed: admission does not compile then.
+    pub(crate) const READY: bool = false;
+
     /// Compiles a device selector (must be bool, or any/dyn).
     pub fn compile_selector(expression: &str, environment: Environment) -> Result<Self, CompileError> {
         let _ = (expression, environment);

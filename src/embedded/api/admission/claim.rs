@@ -6,14 +6,15 @@ use serde_json::{Value, json};
 use super::field::{Bad, Faults, Path, forbidden, internal, invalid};
 use super::json::{field, is_set, list_mut, remove, same, text};
 use super::meta::{self, Naming};
-use super::{Context, Features, device_claim, go};
+use super::{Context, device_claim, go};
 use crate::embedded::api::resource::NAMESPACES;
+use crate::model::features::{Feature, Features};
 
 /// The label that a namespace needs for admin access, with value `true`.
 const ADMIN_LABEL: &str = "resource.kubernetes.io/admin-access";
 
 /// Fills `spec.devices` as Go's structs do: the list of requests is there even when it is nil.
-fn complete_spec(holder: &mut Value, features: &Features) {
+fn complete_spec(holder: &mut Value, features: Features) {
     if !holder["spec"].is_object() {
         holder["spec"] = json!({});
     }
@@ -30,12 +31,12 @@ fn complete_spec(holder: &mut Value, features: &Features) {
 }
 
 /// Removes fields whose gate is off.
-fn drop_disabled(devices: &mut Value, features: &Features) {
+fn drop_disabled(devices: &mut Value, features: Features) {
     let drop = |request: &mut Value| {
-        if !features.derived_attributes {
+        if !features.has(Feature::DerivedAttributes) {
             remove(request, "derivedAttributes");
         }
-        if !features.consumable_capacity {
+        if !features.has(Feature::ConsumableCapacity) {
             remove(request, "capacity");
         }
     };
@@ -48,13 +49,13 @@ fn drop_disabled(devices: &mut Value, features: &Features) {
 }
 
 /// A new claim has no status, whatever the caller sent.
-pub(super) fn prepare_create(claim: &mut Value, features: &Features) {
+pub(super) fn prepare_create(claim: &mut Value, features: Features) {
     complete_spec(claim, features);
     claim["status"] = json!({});
 }
 
 /// A change of the claim itself keeps its status.
-pub(super) fn prepare_update(old: &Value, new: &mut Value, features: &Features) {
+pub(super) fn prepare_update(old: &Value, new: &mut Value, features: Features) {
     complete_spec(new, features);
     new["status"] = old.get("status").cloned().unwrap_or_else(|| json!({}));
 }
@@ -92,7 +93,7 @@ pub(super) fn admin(object: &Value, at: Option<Path>, context: &Context<'_>, fau
 }
 
 /// Completes a template: `spec.metadata` is always there.
-pub(super) fn prepare_template(template: &mut Value, features: &Features) {
+pub(super) fn prepare_template(template: &mut Value, features: Features) {
     if !template["spec"].is_object() {
         template["spec"] = json!({});
     }

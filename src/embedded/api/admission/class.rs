@@ -6,7 +6,8 @@ use super::device_claim::{configuration, selectors};
 use super::field::{Faults, Path, invalid, too_many};
 use super::json::{field, list, optional, same, set_meta};
 use super::meta::{self, Naming};
-use super::{Features, names};
+use super::names;
+use crate::model::features::Features;
 
 /// Configs of a class.
 const CONFIGS: usize = 32;
@@ -30,7 +31,7 @@ pub(super) fn prepare_update(old: &Value, new: &mut Value) {
 }
 
 /// Validates a new class, or with `old` a changed one. Selectors and configs that did not change are not judged again.
-pub(super) fn validate(old: Option<&Value>, class: &Value, features: &Features, faults: &mut Faults) {
+pub(super) fn validate(old: Option<&Value>, class: &Value, features: Features, faults: &mut Faults) {
     meta::validate(class, false, Naming::Declared, true, faults);
     if let Some(old) = old {
         meta::validate_update(old, class, faults);

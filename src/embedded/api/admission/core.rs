@@ -53,7 +53,11 @@ pub(super) fn prepare_namespace_update(subresource: Subresource, old: &Value, ne
     match subresource {
         Subresource::Main => {
             let finalizers = field(field(old, "spec"), "finalizers").clone();
-            if finalizers.is_null() { remove(&mut new["spec"], "finalizers") } else { new["spec"]["finalizers"] = finalizers }
+            if finalizers.is_null() {
+                remove(&mut new["spec"], "finalizers")
+            } else {
+                new["spec"]["finalizers"] = finalizers
+            }
             keep(new, "status");
         }
         Subresource::Status => keep(new, "spec"),

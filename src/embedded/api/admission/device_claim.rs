@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::field::{Bad, Faults, Path, duplicate, forbidden, invalid, not_supported, required, too_long, too_many};
 use super::json::{field, flag, int, is_set, list, optional, text};
-use super::{Features, go, names};
+use super::{go, names};
 use crate::cel::{Environment, Program, Purpose};
+use crate::model::features::{Feature, Features};
 
 /// Requests, constraints and configs of a claim, selectors of a request, requests that a constraint names.
 const ENTRIES: usize = 32;
@@ -76,7 +77,7 @@ impl RequestNames {
 }
 
 /// Validates `spec.devices` of a claim or template at `path`.
-pub(super) fn validate(devices: &Value, path: &Path, features: &Features, faults: &mut Faults) {
+pub(super) fn validate(devices: &Value, path: &Path, features: Features, faults: &mut Faults) {
     let names = RequestNames::of(devices);
     let mut check = Requests { features, constrained: constrained(devices), derived_cost: 0, faults };
     check.requests(list(devices, "requests"), &path.child("requests"));
@@ -116,7 +117,7 @@ fn constrained(devices: &Value) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 struct Requests<'a> {
-    features: &'a Features,
+    features: Features,
     constrained: BTreeMap<String, BTreeSet<String>>,
     derived_cost: u64,
     faults: &'a mut Faults,
@@ -242,7 +243,7 @@ impl Requests<'_> {
 }
 
 /// Selectors of a request or class. `stored` ones were valid when they were stored and are not compiled again.
-pub(super) fn selectors(selectors: &[Value], path: &Path, stored: bool, features: &Features, faults: &mut Faults) {
+pub(super) fn selectors(selectors: &[Value], path: &Path, stored: bool, features: Features, faults: &mut Faults) {
     if selectors.len() > ENTRIES {
         faults.declare(too_many(path, selectors.len(), ENTRIES));
         return;
@@ -258,21 +259,21 @@ pub(super) fn selectors(selectors: &[Value], path: &Path, stored: bool, features
 }
 
 /// Compiles a new expression; its estimated cost.
-fn cel(expression: &str, derived: bool, path: &Path, features: &Features, faults: &mut Faults) -> u64 {
+fn cel(expression: &str, derived: bool, path: &Path, features: Features, faults: &mut Faults) -> u64 {
     if expression.len() > EXPRESSION {
         faults.push(too_long(path, EXPRESSION));
         return 0;
     }
+    if !Program::READY {
+        return 0;
+    }
     let environment = Environment {
         purpose: Purpose::New,
-        consumable_capacity: features.consumable_capacity,
-        list_type_attributes: features.list_type_attributes,
+        consumable_capacity: features.has(Feature::ConsumableCapacity),
+        list_type_attributes: features.has(Feature::ListTypeAttributes),
     };
-    let compiled = if derived {
-        Program::compile_derived(expression, environment)
-    } else {
-        Program::compile_selector(expression, environment)
-    };
+    let compiled =
+        if derived { Program::compile_derived(expression, environment) } else { Program::compile_selector(expression, environment) };
     match compiled {
         Ok(program) => {
             let cost = program.estimated_cost();
@@ -288,7 +289,7 @@ fn cel(expression: &str, derived: bool, path: &Path, features: &Features, faults
     }
 }
 
-fn constraints(devices: &Value, names: &RequestNames, path: &Path, features: &Features, faults: &mut Faults) {
+fn constraints(devices: &Value, names: &RequestNames, path: &Path, features: Features, faults: &mut Faults) {
     let (constraints, path) = (list(devices, "constraints"), path.child("constraints"));
     if constraints.len() > ENTRIES {
         faults.declare(too_many(&path, constraints.len(), ENTRIES));
@@ -303,11 +304,8 @@ fn constraints(devices: &Value, names: &RequestNames, path: &Path, features: &Fe
             }
         }
         if !is_set(constraint, "matchAttribute") && !is_set(constraint, "distinctAttribute") {
-            faults.push(if features.consumable_capacity {
-                required(
-                    &at,
-                    "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set",
-                )
+            faults.push(if features.has(Feature::ConsumableCapacity) {
+                required(&at, "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set")
             } else {
                 required(&at.child("matchAttribute"), "")
             });
@@ -406,8 +404,7 @@ pub(super) fn toleration(toleration: &Value, path: &Path, faults: &mut Faults) {
 
 /// The first request that asks for admin access, if any does. The path that the API server reports leaves out `exactly`.
 pub(super) fn admin_request(devices: &Value) -> Option<Path> {
-    let number =
-        list(devices, "requests").iter().position(|request| flag(field(request, "exactly"), "adminAccess") == Some(true))?;
+    let number = list(devices, "requests").iter().position(|request| flag(field(request, "exactly"), "adminAccess") == Some(true))?;
     Some(Path::new("spec").child("devices").child("requests").index(number).child("adminAccess"))
 }
 

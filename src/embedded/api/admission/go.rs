@@ -269,10 +269,7 @@ mod tests {
             r#"{"Name":"gpu","ResourceClaimName":"good","ResourceClaimTemplateName":null}"#
         );
         let request = json!({"name": "a", "exactly": {"count": 1, "deviceClassName": "c"}});
-        assert_eq!(
-            print("DeviceRequest", &request, Form::Versioned),
-            r#"{"name":"a","exactly":{"deviceClassName":"c","count":1}}"#
-        );
+        assert_eq!(print("DeviceRequest", &request, Form::Versioned), r#"{"name":"a","exactly":{"deviceClassName":"c","count":1}}"#);
         assert_eq!(print_indented("[PodResourceClaim", &json!([])), "[]");
     }
 }

@@ -75,8 +75,7 @@ pub(super) fn validate_update(old: &Value, new: &Value, faults: &mut Faults) {
     let (old, meta) = (super::json::field(old, "metadata"), super::json::field(new, "metadata"));
     if super::json::is_set(old, "deletionTimestamp") {
         let had: BTreeSet<&str> = list(old, "finalizers").iter().filter_map(Value::as_str).collect();
-        let extra: BTreeSet<&str> =
-            list(meta, "finalizers").iter().filter_map(Value::as_str).filter(|name| !had.contains(name)).collect();
+        let extra: BTreeSet<&str> = list(meta, "finalizers").iter().filter_map(Value::as_str).filter(|name| !had.contains(name)).collect();
         if !extra.is_empty() {
             let extra: Vec<String> = extra.into_iter().map(go::quote).collect();
             let detail = format!(
@@ -180,9 +179,8 @@ fn owners(meta: &Value, path: &Path, faults: &mut Faults) {
                 Some(first) => {
                     let all = super::json::field(meta, "ownerReferences");
                     let bad = Bad::raw(go::print("[OwnerReference", all, go::Form::Versioned));
-                    let detail = format!(
-                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
-                    );
+                    let detail =
+                        format!("Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}");
                     faults.push(invalid(&path, bad, detail));
                 }
                 None => controller = Some(this),

@@ -5,10 +5,13 @@
 //! Pure: JSON in, JSON and a Status out. Paths, wording and order of faults are the API server's
 //! (`pkg/apis/{core,resource}/validation` and the declarative rules of the API types).
 
+use std::sync::LazyLock;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Caller, Object, Resource, Status, Subresource};
+use crate::model::features::Features;
 
 pub mod field;
 
@@ -54,42 +57,11 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The gates in force.
-    fn features(&self) -> &'static Features {
-        &Features::DEFAULT
+    /// The gates in force: those of a default cluster of Kubernetes 1.37.
+    fn features(&self) -> Features {
+        static LATEST: LazyLock<Features> = LazyLock::new(Features::latest);
+        *LATEST
     }
-}
-
-/// Gates that decide which fields an API server keeps.
-#[derive(Clone, Copy, Debug)]
-struct Features {
-    /// `DRAConsumableCapacity`.
-    consumable_capacity: bool,
-    /// `DRAListTypeAttributes`.
-    list_type_attributes: bool,
-    /// `DRADerivedAttributes`.
-    derived_attributes: bool,
-    /// `DRADeviceCompatibilityGroups`.
-    compatibility_groups: bool,
-    /// `DRANodeAllocatableResources`.
-    node_allocatable_resources: bool,
-    /// `DRAOptionalNodeOperations`.
-    optional_node_operations: bool,
-    /// `DRAPartitionableDevicesType`.
-    partitionable_devices_type: bool,
-}
-
-impl Features {
-    /// A default cluster of Kubernetes 1.37.
-    const DEFAULT: Features = Features {
-        consumable_capacity: true,
-        list_type_attributes: false,
-        derived_attributes: false,
-        compatibility_groups: false,
-        node_allocatable_resources: false,
-        optional_node_operations: false,
-        partitionable_devices_type: false,
-    };
 }
 
 /// Defaults, and drops what a creation may not set (status); sets `metadata.generation` where the kind has one.

@@ -33,9 +33,7 @@ fn shape(words: &str, examples: &[&str], pattern: &str) -> String {
 fn is_label(text: &str) -> bool {
     let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
     let bytes = text.as_bytes();
-    bytes.first().copied().is_some_and(inner)
-        && bytes.last().copied().is_some_and(inner)
-        && bytes.iter().all(|&c| inner(c) || c == b'-')
+    bytes.first().copied().is_some_and(inner) && bytes.last().copied().is_some_and(inner) && bytes.iter().all(|&c| inner(c) || c == b'-')
 }
 
 fn is_subdomain(text: &str) -> bool {

@@ -129,7 +129,9 @@ fn volumes<'a>(volumes: &'a [Value], path: &Path, faults: &mut Faults) -> BTreeS
         for (name, _) in sources {
             faults.push(forbidden(&at.child(name), "may not specify more than 1 volume type"));
         }
-        for (source, name) in [("configMap", "name"), ("secret", "secretName"), ("persistentVolumeClaim", "claimName"), ("hostPath", "path")] {
+        for (source, name) in
+            [("configMap", "name"), ("secret", "secretName"), ("persistentVolumeClaim", "claimName"), ("hostPath", "path")]
+        {
             if is_set(volume, source) && text(field(volume, source), name).is_empty() {
                 faults.push(required(&at.child(source).child(name), ""));
             }
@@ -267,8 +269,7 @@ fn environment(variables: &[Value], path: &Path, faults: &mut Faults) {
             let sources = field(variable, "valueFrom").as_object().map_or(0, |fields| fields.values().filter(|v| !v.is_null()).count());
             let at = at.child("valueFrom");
             if sources == 0 {
-                let why =
-                    "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
+                let why = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
                 faults.push(invalid(&at, "", why));
             } else if !text(variable, "value").is_empty() {
                 faults.push(invalid(&at, "", "may not be specified when `value` is not empty"));

@@ -237,8 +237,7 @@ fn service_account(pod: &mut Value, context: &Context<'_>) -> Result<(), Status>
 }
 
 fn mount_token(pod: &mut Value) {
-    let existing =
-        list(&pod["spec"], "volumes").iter().map(|volume| text(volume, "name")).find(|name| name.starts_with(TOKEN_VOLUME));
+    let existing = list(&pod["spec"], "volumes").iter().map(|volume| text(volume, "name")).find(|name| name.starts_with(TOKEN_VOLUME));
     let there = existing.is_some();
     let volume = existing.map_or_else(|| format!("{TOKEN_VOLUME}{}", suffix(meta::uid(pod))), str::to_owned);
     let mut needed = false;
@@ -306,8 +305,7 @@ fn priority(pod: &mut Value) -> Result<(), Status> {
 fn node_tolerations(pod: &mut Value) {
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerated = list(&pod["spec"], "tolerations").iter().any(|toleration| {
-            (text(toleration, "key") == key || text(toleration, "key").is_empty())
-                && matches!(text(toleration, "effect"), "NoExecute" | "")
+            (text(toleration, "key") == key || text(toleration, "key").is_empty()) && matches!(text(toleration, "effect"), "NoExecute" | "")
         });
         if tolerated {
             continue;

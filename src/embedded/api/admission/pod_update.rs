@@ -40,7 +40,10 @@ pub(super) fn validate(old: &Value, new: &Value, faults: &mut Faults) {
     for (number, gate) in list(is, "schedulingGates").iter().enumerate() {
         if !had.contains(&gate) {
             let at = path.child("schedulingGates").index(number);
-            faults.push(forbidden(&at, "only deletion is allowed, but found new scheduling gate ".to_owned() + &go::quote(text(gate, "name"))));
+            faults.push(forbidden(
+                &at,
+                "only deletion is allowed, but found new scheduling gate ".to_owned() + &go::quote(text(gate, "name")),
+            ));
         }
     }
     if same(was, is) {

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::field::{Bad, Faults, Path, duplicate, invalid, required, too_long, too_many};
 use super::json::{default, entries, field, flag, int, is_set, list, list_mut, optional, remove, same, set_meta, size, text};
 use super::meta::{self, Naming};
-use super::{Features, device, go, names, node_selector};
+use super::{device, go, names, node_selector};
+use crate::model::features::{Feature, Features};
 
 /// Devices of a slice.
 const DEVICES: usize = 128;
@@ -23,7 +24,7 @@ const COUNTERS: usize = 32;
 const NODES: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
 
 /// Defaults of a new or changed slice; fields whose gate is off and that were not in use go.
-fn defaults(slice: &mut Value, old: Option<&Value>, features: &Features, now: Timestamp) {
+fn defaults(slice: &mut Value, old: Option<&Value>, features: Features, now: Timestamp) {
     if !slice["spec"].is_object() {
         slice["spec"] = json!({});
     }
@@ -43,7 +44,7 @@ fn defaults(slice: &mut Value, old: Option<&Value>, features: &Features, now: Ti
         }
     }
     let was = |used: fn(&Value) -> bool| old.is_some_and(|old| list(field(old, "spec"), "devices").iter().any(used));
-    if !features.list_type_attributes && !was(|device| entries(device, "attributes").any(|(_, value)| has_list(value))) {
+    if !features.has(Feature::ListTypeAttributes) && !was(|device| entries(device, "attributes").any(|(_, value)| has_list(value))) {
         for device in list_mut(spec, "devices") {
             for attribute in device.get_mut("attributes").and_then(Value::as_object_mut).into_iter().flat_map(|map| map.values_mut()) {
                 for name in ["ints", "bools", "strings", "versions"] {
@@ -52,10 +53,10 @@ fn defaults(slice: &mut Value, old: Option<&Value>, features: &Features, now: Ti
             }
         }
     }
-    if !features.node_allocatable_resources && !was(|device| size(device, "nodeAllocatableResources") > 0) {
+    if !features.has(Feature::NodeAllocatableResources) && !was(|device| size(device, "nodeAllocatableResources") > 0) {
         list_mut(spec, "devices").for_each(|device| remove(device, "nodeAllocatableResources"));
     }
-    if !features.compatibility_groups
+    if !features.has(Feature::DeviceCompatibilityGroups)
         && !was(|device| list(device, "consumesCounters").iter().any(|consumed| is_set(consumed, "compatibilityGroups")))
     {
         for device in list_mut(spec, "devices") {
@@ -63,10 +64,10 @@ fn defaults(slice: &mut Value, old: Option<&Value>, features: &Features, now: Ti
         }
     }
     let had = |name: &str| old.is_some_and(|old| is_set(field(old, "spec"), name));
-    if !features.optional_node_operations && !had("skipNodeOperations") {
+    if !features.has(Feature::OptionalNodeOperations) && !had("skipNodeOperations") {
         remove(spec, "skipNodeOperations");
     }
-    if !features.partitionable_devices_type && !had("partitionTypeAttribute") {
+    if !features.has(Feature::PartitionableDevicesType) && !had("partitionTypeAttribute") {
         remove(spec, "partitionTypeAttribute");
     }
 }
@@ -76,13 +77,13 @@ fn has_list(attribute: &Value) -> bool {
 }
 
 /// A new slice has generation 1.
-pub(super) fn prepare_create(slice: &mut Value, features: &Features, now: Timestamp) {
+pub(super) fn prepare_create(slice: &mut Value, features: Features, now: Timestamp) {
     defaults(slice, None, features, now);
     set_meta(slice, "generation", json!(1));
 }
 
 /// A change of the spec raises the generation.
-pub(super) fn prepare_update(old: &Value, new: &mut Value, features: &Features, now: Timestamp) {
+pub(super) fn prepare_update(old: &Value, new: &mut Value, features: Features, now: Timestamp) {
     defaults(new, Some(old), features, now);
     super::raise_if_changed(old, new);
 }

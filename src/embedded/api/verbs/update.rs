@@ -117,7 +117,9 @@ fn check_preconditions(resource: &'static Resource, old: &Value, new: &Value) ->
     let name = meta::name(old);
     let uid = meta::uid(new);
     if !uid.is_empty() && uid != meta::uid(old) {
+        let key = format!("/registry/{}/{}", resource.plural, resource.key(meta::namespace(old), name));
         let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", meta::uid(old));
+        let why = format!("StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}");
         return Err(Status::conflict(resource, name, why));
     }
     match &new["metadata"]["resourceVersion"] {
