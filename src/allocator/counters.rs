@@ -15,6 +15,8 @@ pub(super) struct CounterTable {
     totals: Vec<Quantity>,
     sets: usize,
     consumption: HashMap<DeviceIx, Consumption>,
+    /// The devices that consume counters, those for the node first.
+    order: Vec<DeviceIx>,
 }
 
 /// What a device takes while it is allocated.
@@ -63,6 +65,7 @@ impl CounterTable {
                 let consumption = Consumption::read(device, &sets)?;
                 if !consumption.groups.is_empty() {
                     table.consumption.insert(number, consumption);
+                    table.order.push(number);
                 }
             }
         }
@@ -72,10 +75,8 @@ impl CounterTable {
     /// The counters as they are before a search: what is allocated already is taken off, wherever it is in use.
     pub(super) fn open(&self, inventory: &Inventory, usage: &Usage) -> CounterState {
         let mut state = CounterState { available: self.totals.clone(), groups: vec![Groups::default(); self.sets], overdrawn: false };
-        let mut allocated: Vec<(&DeviceIx, &Consumption)> =
-            self.consumption.iter().filter(|(device, _)| usage.is_allocated(inventory.devices[**device].name)).collect();
-        allocated.sort_unstable_by_key(|(device, _)| **device);
-        for (_, consumption) in allocated {
+        let allocated = self.order.iter().filter(|device| usage.is_allocated(inventory.devices[**device].name));
+        for consumption in allocated.filter_map(|device| self.consumption.get(device)) {
             for (counter, amount) in &consumption.amounts {
                 state.available[*counter] = state.available[*counter].sub(amount);
             }

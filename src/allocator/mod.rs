@@ -61,6 +61,7 @@ pub enum Outcome {
 pub struct Allocator {
     inventory: Arc<Inventory>,
     classes: BTreeMap<String, Arc<DeviceClass>>,
+    state: AllocatedState,
     usage: Usage,
     step_budget: Option<u64>,
 }
@@ -68,21 +69,20 @@ pub struct Allocator {
 impl Allocator {
     /// Prepares for the given slices (taint rules merged in) and classes.
     #[must_use]
-    #[expect(clippy::needless_pass_by_value, reason = "the state is this allocator's from here on; callers make it for the purpose")]
     pub fn new(
         features: Features,
         slices: &[Arc<ResourceSlice>],
         classes: &BTreeMap<String, Arc<DeviceClass>>,
         state: AllocatedState,
     ) -> Self {
-        Self::with_inventory(Arc::new(Inventory::new(features, slices)), classes, &state)
+        Self::with_inventory(Arc::new(Inventory::new(features, slices)), classes, state)
     }
 
     /// The same over an inventory that was prepared before. Verdicts of selectors stay with the inventory.
     #[must_use]
-    pub fn with_inventory(inventory: Arc<Inventory>, classes: &BTreeMap<String, Arc<DeviceClass>>, state: &AllocatedState) -> Self {
-        let usage = Usage::new(&inventory, state);
-        Self { inventory, classes: classes.clone(), usage, step_budget: None }
+    pub fn with_inventory(inventory: Arc<Inventory>, classes: &BTreeMap<String, Arc<DeviceClass>>, state: AllocatedState) -> Self {
+        let usage = Usage::new(&inventory, &state);
+        Self { inventory, classes: classes.clone(), state, usage, step_budget: None }
     }
 
     /// Gives up after so many steps of the search. Without a budget the search is exhaustive.
@@ -90,6 +90,31 @@ impl Allocator {
     pub fn with_step_budget(mut self, steps: u64) -> Self {
         self.step_budget = Some(steps);
         self
+    }
+
+    /// Takes what an allocation holds, so that the next call sees it. Together with [`Self::release`] it lets one
+    /// allocator live through many claims.
+    pub fn hold(&mut self, allocation: &AllocationResult) {
+        self.state.add(allocation, self.inventory.features);
+        self.refresh(allocation);
+    }
+
+    /// Gives back what an allocation held.
+    pub fn release(&mut self, allocation: &AllocationResult) {
+        self.state.remove(allocation, self.inventory.features);
+        self.refresh(allocation);
+    }
+
+    fn refresh(&mut self, allocation: &AllocationResult) {
+        for id in state::held_devices(allocation) {
+            self.usage.refresh(&self.inventory, &self.state, &id);
+        }
+    }
+
+    /// What is allocated, as far as this allocator knows.
+    #[must_use]
+    pub fn state(&self) -> &AllocatedState {
+        &self.state
     }
 
     /// The gates that the allocator goes by.
@@ -227,6 +252,27 @@ mod tests {
         assert_eq!((summary(&outcome).as_str(), steps), ("r=p/a r=p/b", 7));
         assert_eq!(summary(&allocator.allocate(&node(), &[one(1), one(2)]).0), "does not fit");
         assert!(matches!(allocator.allocate(&node(), &[]), (Outcome::Fits(results), 1) if results.is_empty()));
+    }
+
+    #[test]
+    fn what_is_held_is_in_use_until_released() {
+        let rest = json!({"devices": [
+            {"name": "own"},
+            {"name": "shared", "allowMultipleAllocations": true, "capacity": {"memory": {"value": "8Gi"}}},
+        ]});
+        let mut allocator = allocator(Features::latest(), &[slice("s", "p", 1, 1, &rest)]);
+        let claim = claim(&json!([{"name": "r", "exactly": {
+            "deviceClassName": "any", "allocationMode": "ExactCount", "count": 1, "capacity": {"requests": {"memory": "8Gi"}},
+        }}]));
+        let before = allocator.allocate(&node(), &[one(2)]).0;
+        assert_eq!(summary(&before), "r=p/own r=p/shared");
+        let Outcome::Fits(results) = allocator.allocate(&node(), std::slice::from_ref(&claim)).0 else { panic!("fits") };
+        allocator.hold(&results[0]);
+        assert_eq!(summary(&allocator.allocate(&node(), &[claim]).0), "does not fit", "its capacity is used up");
+        assert_eq!(summary(&allocator.allocate(&node(), &[one(1)]).0), "r=p/own");
+        allocator.release(&results[0]);
+        assert_eq!(summary(&allocator.allocate(&node(), &[one(2)]).0), summary(&before));
+        assert!(allocator.state().devices.is_empty() && allocator.state().shared.is_empty());
     }
 
     #[test]

@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(pools(&[old.clone(), new.clone()]), "p: new", "the newer replaces the older");
         assert_eq!(pools(&[new, old.clone()]), "p: new");
         let half = slice("s1", "p", 1, 2, &devices(&["here"]));
-        assert_eq!(pools(&[half.clone()]), "p: incomplete");
+        assert_eq!(pools(std::slice::from_ref(&half)), "p: incomplete");
         assert_eq!(pools(&[half.clone(), slice("s2", "p", 1, 2, &elsewhere)]), "p: here", "slices of other nodes count");
         assert_eq!(pools(&[half, slice("s2", "p", 2, 1, &elsewhere)]), "", "a newer generation is on its way");
         assert_eq!(pools(&[old.clone(), slice("s3", "p", 2, 1, &elsewhere)]), "p: old", "nobody looks further when the count is right");

@@ -90,6 +90,11 @@ impl AllocatedState {
     }
 }
 
+/// The devices that an allocation holds.
+pub(super) fn held_devices(allocation: &AllocationResult) -> impl Iterator<Item = DeviceId> {
+    held(allocation).map(|result| DeviceId::new(&result.driver, &result.pool, &result.device))
+}
+
 fn held(allocation: &AllocationResult) -> impl Iterator<Item = &DeviceRequestAllocationResult> {
     let results = allocation.devices.as_ref().and_then(|devices| devices.results.as_deref()).unwrap_or_default();
     results.iter().filter(|result| result.admin_access != Some(true))

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::inventory::{Inventory, NameIx};
 use super::state::{AllocatedState, ConsumedCapacity};
+use crate::model::ids::DeviceId;
 
 /// What is allocated of the devices that the inventory knows. Names that are in no slice matter to nobody.
 #[derive(Debug, Default)]
@@ -16,22 +17,30 @@ pub(super) struct Usage {
 impl Usage {
     pub(super) fn new(inventory: &Inventory, state: &AllocatedState) -> Self {
         let mut usage = Self { exclusive: vec![0; inventory.names.len().div_ceil(64)], shares: HashMap::new() };
-        for id in &state.devices {
-            if let Some(name) = inventory.names.get(id) {
-                usage.exclusive[name / 64] |= 1 << (name % 64);
-            }
-        }
-        for id in state.shared.keys() {
-            if let Some(name) = inventory.names.get(id) {
-                usage.shares.entry(*name).or_default();
-            }
-        }
-        for (id, consumed) in &state.aggregated_capacity {
-            if let Some(name) = inventory.names.get(id) {
-                usage.shares.insert(*name, consumed.clone());
-            }
+        for id in state.devices.iter().chain(state.shared.keys()).chain(state.aggregated_capacity.keys()) {
+            usage.refresh(inventory, state, id);
         }
         usage
+    }
+
+    /// Takes over what the state says of a device.
+    pub(super) fn refresh(&mut self, inventory: &Inventory, state: &AllocatedState, id: &DeviceId) {
+        let Some(&name) = inventory.names.get(id) else { return };
+        if let Some(word) = self.exclusive.get_mut(name / 64) {
+            let bit = 1 << (name % 64);
+            *word = if state.devices.contains(id) { *word | bit } else { *word & !bit };
+        }
+        match state.aggregated_capacity.get(id) {
+            Some(consumed) => {
+                self.shares.insert(name, consumed.clone());
+            }
+            None if state.shared.contains_key(id) => {
+                self.shares.insert(name, ConsumedCapacity::new());
+            }
+            None => {
+                self.shares.remove(&name);
+            }
+        }
     }
 
     /// Some claim has the device for itself.
