@@ -4,10 +4,10 @@
 //! are nulls and empty lists and maps (`omitempty`). Wording: k8s.io/apimachinery's serializers and sigs.k8s.io/json.
 
 use serde::de::DeserializeSeed;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::resource::RESOURCES;
-use super::{FieldValidation, Resource, Status, schema};
+use super::{FieldValidation, Patch, Resource, Status, schema};
 
 mod reader;
 mod scalar;
@@ -58,6 +58,45 @@ pub fn check(resource: &'static Resource, object: &mut Value, mode: FieldValidat
     let node = table.kind(resource);
     *object = Reader::new(&node, &mut sink).deserialize(object.take()).map_err(|error| bad(error.to_string()))?;
     judge(resource, resource.kind, sink, mode)
+}
+
+/// Checks what a patch made of an object, as [`check`] does.
+///
+/// # Errors
+/// 422 on the patch, with what upstream shows of it.
+pub fn check_patched(resource: &'static Resource, object: &mut Value, patch: &Patch, mode: FieldValidation) -> Result<Vec<String>, Status> {
+    let table = schema::table();
+    let mut sink = Sink::new(table);
+    let node = table.kind(resource);
+    let before = object.take();
+    *object = Reader::new(&node, &mut sink).deserialize(&before).map_err(|error| bad(error.to_string()))?;
+    let refused = mode == FieldValidation::Strict && !sink.unknown.is_empty();
+    let why = match sink.wrong {
+        Some(wrong) => wrong,
+        None if refused => format!("strict decoding error: {}", sink.unknown.join(", ")),
+        None => return Ok(if mode == FieldValidation::Warn { sink.unknown } else { Vec::new() }),
+    };
+    let shown = match patch {
+        Patch::Strategic(patch) => go_value(patch),
+        _ => before.to_string(),
+    };
+    let message = format!("Invalid value: {shown:?}: {why}");
+    let mut status = Status::new(422, "Invalid", format!(" \"\" is invalid: patch: {message}"));
+    status.details = json!({"causes": [{"reason": "FieldValueInvalid", "message": message, "field": "patch"}]});
+    Err(status)
+}
+
+/// A value as Go prints it (`%+v`).
+fn go_value(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_value).collect::<Vec<_>>().join(" ")),
+        Value::Object(map) => {
+            format!("map[{}]", map.iter().map(|(key, value)| format!("{key}:{}", go_value(value))).collect::<Vec<_>>().join(" "))
+        }
+        other => other.to_string(),
+    }
 }
 
 fn bad(message: impl Into<String>) -> Status {

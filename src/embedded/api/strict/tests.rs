@@ -143,3 +143,20 @@ fn quantities_are_written_canonically() {
         assert_eq!(object["spec"]["devices"][0]["capacity"]["memory"]["value"], kept, "{given}");
     }
 }
+
+#[test]
+fn patches_are_refused_by_what_they_made() {
+    let made = || json!({"data": {"a": "b"}, "x": 1});
+    let patch = json!({"x": 1, "y": [{"z": null}]});
+    let refusal = |patch: Patch| check_patched(&CONFIGMAPS, &mut made(), &patch, FieldValidation::Strict).expect_err("an unknown field");
+    let status = refusal(Patch::Strategic(patch.clone()));
+    let why = "strict decoding error: unknown field \"x\"";
+    assert_eq!(status.message, format!(" \"\" is invalid: patch: Invalid value: \"map[x:1 y:[map[z:<nil>]]]\": {why}"));
+    assert_eq!((status.code, status.details["causes"][0]["field"].as_str()), (422, Some("patch")));
+    let status = refusal(Patch::Merge(patch.clone()));
+    let shown = "\"{\\\"data\\\":{\\\"a\\\":\\\"b\\\"},\\\"x\\\":1}\"";
+    assert_eq!(status.message, format!(" \"\" is invalid: patch: Invalid value: {shown}: {why}"));
+    let mut object = made();
+    let warnings = check_patched(&CONFIGMAPS, &mut object, &Patch::Merge(patch), FieldValidation::Warn).expect("warned");
+    assert_eq!((warnings, object), (vec!["unknown field \"x\"".to_owned()], json!({"data": {"a": "b"}})));
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{Api, Caller, Resource, Status, Subresource, WriteOptions, admission, fields, meta, names, resource, status};
+use super::super::{Api, Caller, Resource, Status, WriteOptions, admission, fields, meta, names, resource, status};
 use super::{Written, match_namespace, storage_failure, well_formed};
 use crate::embedded::store::{Expect, StoreError};
 
@@ -74,6 +74,7 @@ impl Api {
         manage_fields: bool,
     ) -> Result<super::Object, Status> {
         self.check_namespace(resource, namespace, meta::name(&object))?;
+        let sent = manage_fields.then(|| object.clone());
         self.fill_metadata(&mut object);
         let context = self.context(caller);
         admission::prepare_create(resource, &mut object, &context)?;
@@ -82,8 +83,8 @@ impl Api {
         if object["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty()) {
             return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
-        if manage_fields {
-            fields::update_managed(resource, Subresource::Main, &caller.manager, None, &mut object, self.now());
+        if let Some(sent) = &sent {
+            fields::create_managed(resource, &caller.manager, sent, &mut object, self.now());
         }
         let name = meta::name(&object).to_owned();
         let key = resource.key(namespace, &name);

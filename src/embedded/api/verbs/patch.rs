@@ -29,7 +29,7 @@ impl Api {
             let current = self.entry(resource, namespace, name)?;
             let mut new = patch::apply(resource, &current.object, change)?;
             well_formed(resource, &mut new)?;
-            let warnings = strict::check(resource, &mut new, options.field_validation)?;
+            let warnings = strict::check_patched(resource, &mut new, change, options.field_validation)?;
             match_namespace(resource, namespace, &mut new)?;
             match_name(name, &mut new)?;
             if let Some(object) = self.change(caller, resource, subresource, &current, new, options, Fields::Compute)? {
@@ -52,6 +52,7 @@ impl Api {
         options: &WriteOptions,
     ) -> Result<Written, Status> {
         well_formed(resource, &mut applied)?;
+        fields::check_applied(resource, &applied)?;
         let warnings = strict::check(resource, &mut applied, options.field_validation)?;
         match_namespace(resource, namespace, &mut applied)?;
         match_name(name, &mut applied)?;
