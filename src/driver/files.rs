@@ -1,6 +1,6 @@
 //! Files that are either there whole or not at all.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
@@ -15,16 +15,17 @@ pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> 
     Ok(())
 }
 
-/// [`replace`], and durable: the file and its place in the folder are synced to the disk before it returns.
+/// [`replace`], with the content on the disk before it gets its name: also after a power failure the file is
+/// whole, the old one or the new one. (Which of the two is not promised: that would take another sync, of the
+/// folder, and after a power failure no container has its devices any more.)
 ///
 /// # Errors
 /// Whatever the file system says.
-pub(crate) fn replace_durably(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+pub(crate) fn replace_synced(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let temporary = beside(path, content, mode)?;
-    temporary.as_file().sync_all()?;
+    temporary.as_file().sync_data()?;
     temporary.persist(path).map_err(|error| error.error)?;
-    // The rename itself is durable only with its folder.
-    File::open(folder_of(path)?)?.sync_all()
+    Ok(())
 }
 
 fn beside(path: &Path, content: &[u8], mode: u32) -> io::Result<tempfile::NamedTempFile> {
@@ -60,7 +61,7 @@ pub(crate) fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{create_folder, remove, replace, replace_durably};
+    use super::{create_folder, remove, replace, replace_synced};
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
@@ -69,7 +70,7 @@ mod tests {
     fn a_replaced_file_has_its_mode_and_leaves_nothing_beside_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        for (write, content) in [(replace as fn(&Path, &[u8], u32) -> _, "one"), (replace_durably, "two")] {
+        for (write, content) in [(replace as fn(&Path, &[u8], u32) -> _, "one"), (replace_synced, "two")] {
             write(&path, content.as_bytes(), 0o600).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), content);
         }

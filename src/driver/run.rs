@@ -9,7 +9,7 @@ use kube::Client;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::UnixListenerStream;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::transport::server::Router;
 use tonic::transport::{Endpoint, Server, Uri};
 
@@ -64,7 +64,8 @@ pub async fn run(config: DriverConfig, client: Client, clock: SharedClock, shutd
 
     // Ends all tasks of this driver, also when one of them fails.
     let stop = shutdown.child_token();
-    let mut tasks = Tasks { stop: stop.clone(), clock: Arc::clone(&clock), servers: Vec::new(), publisher: None };
+    let guard = stop.clone().drop_guard();
+    let mut tasks = Tasks { stop: stop.clone(), _guard: guard, clock: Arc::clone(&clock), servers: Vec::new(), publisher: None };
     tasks.serve("the DRA plugin API", dra, listener);
 
     let started = async {
@@ -90,12 +91,15 @@ pub async fn run(config: DriverConfig, client: Client, clock: SharedClock, shutd
             let outcome = tasks.first_end().await;
             // The kubelet stops using the driver when this file goes, before the DRA socket stops answering.
             drop(registration_socket);
+            drop(dra_socket);
             outcome
         }
-        Err(error) => Err(error),
+        Err(error) => {
+            drop(dra_socket);
+            Err(error)
+        }
     };
     let rest = tasks.end().await;
-    drop(dra_socket);
     status.send_modify(|status| status.serving = false);
     outcome.and(rest)
 }
@@ -105,6 +109,8 @@ type Ended = (&'static str, Result<(), tonic::transport::Error>);
 /// The tasks of one driver; each is awaited.
 struct Tasks {
     stop: CancellationToken,
+    /// Stops them also when [`run`] itself is given up.
+    _guard: DropGuard,
     clock: SharedClock,
     servers: Vec<JoinHandle<Ended>>,
     publisher: Option<JoinHandle<()>>,

@@ -263,7 +263,8 @@ impl tower::Service<Request<Body>> for FakeApi {
 
 /// A running driver in a folder of its own.
 pub(crate) struct Running {
-    pub(crate) folder: Arc<TempDir>,
+    /// Kept as long as the driver runs.
+    _folder: Arc<TempDir>,
     pub(crate) status: watch::Receiver<DriverStatus>,
     pub(crate) dra_socket: std::path::PathBuf,
     pub(crate) registration_socket: std::path::PathBuf,
@@ -284,7 +285,7 @@ impl Running {
         let (status, dra_socket, registration_socket) = (config.status.subscribe(), config.dra_socket(), config.registration_socket());
         let stop = CancellationToken::new();
         let task = tokio::spawn(super::run(config, api.client(), Arc::new(SystemClock), stop.clone()));
-        Running { folder: Arc::clone(folder), status, dra_socket, registration_socket, stop, task }
+        Running { _folder: Arc::clone(folder), status, dra_socket, registration_socket, stop, task }
     }
 
     /// Waits for a state of the driver, or ends the test with the last one.

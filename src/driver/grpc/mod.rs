@@ -5,6 +5,8 @@ mod plugin;
 pub mod proto;
 mod registration;
 mod socket;
+#[cfg(test)]
+mod tests;
 
 pub(super) use plugin::PluginService;
 pub(super) use registration::RegistrationService;

@@ -15,7 +15,8 @@ pub const MAX_SOCKET_PATH: usize = if cfg!(any(target_os = "linux", target_os = 
 /// Only the kubelet, which runs as the same user, connects.
 const SOCKET_MODE: u32 = 0o600;
 
-/// A bound Unix socket. Its file goes away with it, unless somebody else has bound that path since.
+/// The file of a bound Unix socket; dropping it removes the file, unless somebody else has bound that path since.
+/// To be dropped before the listener: as long as that is open, the inode is not given to another file.
 #[derive(Debug)]
 pub(crate) struct Socket {
     path: PathBuf,
@@ -123,12 +124,16 @@ mod tests {
         let (listener, socket) = Socket::bind(&path).await.unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(matches!(Socket::bind(&path).await, Err(SocketError::InUse { .. })));
-        // As after a crash: nobody listens, the file is there.
-        drop(listener);
-        let (_second, newer) = Socket::bind(&path).await.expect("a stale socket is replaced");
+        // Somebody removes the file and binds the path.
+        fs::remove_file(&path).unwrap();
+        let (second, newer) = Socket::bind(&path).await.unwrap();
         drop(socket);
         assert!(path.exists(), "the newer socket stays when the older one ends");
-        drop(newer);
+        drop(listener);
+        // As after a crash: nobody listens, the file is there.
+        drop(second);
+        let (_third, newest) = Socket::bind(&path).await.expect("a stale socket is replaced");
+        drop((newest, newer));
         assert!(!path.exists());
         fs::write(&path, "precious").unwrap();
         assert!(matches!(Socket::bind(&path).await, Err(SocketError::NotASocket { .. })));

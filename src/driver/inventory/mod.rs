@@ -10,6 +10,8 @@ use super::cdi::ContainerEdits;
 
 mod profile;
 mod simulated;
+#[cfg(test)]
+mod tests;
 
 pub use profile::{Profile, ProfileError, SliceNames};
 pub use simulated::Simulated;

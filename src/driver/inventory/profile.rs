@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::model::quantity::Quantity;
+use crate::model::semver::Semver;
+
 /// The profiles that are part of the program, by name.
 const BUILT_IN: &[(&str, &str)] = &[
     ("default", include_str!("../../../assets/profiles/default.yaml")),
@@ -137,8 +140,19 @@ impl Profile {
     pub fn parse(text: &str, origin: &Path) -> Result<Self, ProfileError> {
         let profile: Profile = serde_saphyr::from_str(text)
             .map_err(|error| ProfileError::Syntax { path: origin.to_path_buf(), text: error.to_string().trim_end().to_owned() })?;
+        let profile = profile.canonical();
         profile.check().map_err(|text| ProfileError::Invalid { path: origin.to_path_buf(), text })?;
         Ok(profile)
+    }
+
+    /// Capacities as an API server stores them (`1024Mi` as `1Gi`), so that it has nothing to change in a slice.
+    fn canonical(mut self) -> Self {
+        for value in self.devices.capacity.values_mut() {
+            if let Ok(quantity) = Quantity::parse(value) {
+                *value = quantity.to_string();
+            }
+        }
+        self
     }
 
     fn check(&self) -> Result<(), String> {
@@ -155,6 +169,14 @@ impl Profile {
             return Err(format!(
                 "devices: expected at most {MAX_ATTRIBUTES_AND_CAPACITIES} attributes and capacities together, got {entries}"
             ));
+        }
+        for (name, value) in &devices.capacity {
+            Quantity::parse(value).map_err(|error| format!("devices: capacity {name:?}: {error}"))?;
+        }
+        for (name, attribute) in &devices.attributes {
+            if let Attribute::Version(version) = attribute {
+                Semver::parse(version).map_err(|error| format!("devices: attribute {name:?}: {error}"))?;
+            }
         }
         if self.topology.numa_nodes == 0 || self.topology.pcie_roots_per_numa_node == 0 {
             return Err("topology: expected at least one NUMA node and one PCIe root for each".to_owned());

@@ -76,7 +76,7 @@ impl Checkpoint {
         serde_json::from_value(document.claims).map_err(|error| unreadable(error.to_string()))
     }
 
-    /// Replaces the file, durably.
+    /// Replaces the file; it is whole at any time.
     pub(super) fn save(&self, claims: &Claims) -> Result<(), CheckpointError> {
         let failed = |source| CheckpointError::File { path: self.path.clone(), source };
         let claims = serde_json::to_value(claims).map_err(|error| failed(error.into()))?;
@@ -84,7 +84,7 @@ impl Checkpoint {
         let document = Document { format: FORMAT.to_owned(), version: VERSION, driver: self.driver.clone(), checksum, claims };
         let mut bytes = serde_json::to_vec_pretty(&document).map_err(|error| failed(error.into()))?;
         bytes.push(b'\n');
-        files::replace_durably(&self.path, &bytes, FILE_MODE).map_err(failed)
+        files::replace_synced(&self.path, &bytes, FILE_MODE).map_err(failed)
     }
 }
 

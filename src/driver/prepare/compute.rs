@@ -57,6 +57,12 @@ pub struct PreparedDevice {
 }
 
 impl PreparedClaim {
+    /// Whether another preparation of the claim is for the same devices.
+    pub(super) fn has_same_devices(&self, other: &PreparedClaim) -> bool {
+        let key = |device: &PreparedDevice| (device.request.clone(), device.pool.clone(), device.device.clone(), device.share_id.clone());
+        self.devices.iter().map(key).eq(other.devices.iter().map(key))
+    }
+
     /// The content of the claim's CDI spec file.
     ///
     /// # Errors

@@ -7,8 +7,10 @@
 mod checkpoint;
 mod compute;
 mod opaque;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -100,7 +102,8 @@ impl Preparer {
         &self.names.kind
     }
 
-    /// Prepares claims. One that is prepared already is left so, without asking the API server.
+    /// Prepares claims. One that is prepared already is left so, also when the API server cannot be asked; one that
+    /// has been given other devices since (its pod was removed by force) is prepared anew.
     pub async fn prepare(&self, wanted: Vec<ClaimRef>) -> Outcomes<Vec<PreparedDevice>> {
         let devices = match self.inventory.devices() {
             Ok(devices) => devices.into_iter().map(|device| (device.published.name.clone(), device)).collect(),
@@ -108,30 +111,28 @@ impl Preparer {
                 return wanted.into_iter().map(|claim| (claim.uid, Err(PrepareError::Inventory(text.clone())))).collect();
             }
         };
-        let known: HashSet<String> = self.state.lock().await.claims.keys().cloned().collect();
-        let unknown = wanted.iter().filter(|claim| !known.contains(&claim.uid)).cloned().collect();
-        let fetched = self.fetch(unknown).await;
+        let mut fetched = self.fetch(wanted.clone()).await;
         let state = Arc::clone(&self.state).lock_owned().await;
 
         let mut outcomes = Outcomes::new();
         let mut new = Vec::new();
         let mut old = Vec::new();
         for claim in wanted {
-            if let Some(prepared) = state.claims.get(&claim.uid) {
-                match still_there(prepared, &devices) {
-                    Ok(()) => old.push(prepared.clone()),
-                    Err(error) => drop(outcomes.insert(claim.uid, Err(error))),
-                }
-                continue;
-            }
-            let computed = match fetched.get(&claim.uid) {
-                Some(Ok(object)) => self.names.compute(&claim, object, &devices).map_err(PrepareError::from_claim(&claim.uid)),
-                Some(Err(text)) => Err(PrepareError::from_api(&claim, text)),
-                // Prepared when the request came, unprepared since by another one.
-                None => Err(PrepareError::from_api(&claim, "it was being unprepared")),
+            let prepared = state.claims.get(&claim.uid);
+            let computed = match (fetched.remove(&claim.uid), prepared) {
+                (Some(Ok(object)), None) => self.names.compute(&claim, &object, &devices).map_err(PrepareError::from_claim(&claim.uid)),
+                (Some(Ok(object)), Some(prepared)) => match self.names.compute(&claim, &object, &devices) {
+                    Ok(computed) if !computed.has_same_devices(prepared) => Ok(computed),
+                    _ => still_there(prepared, &devices).map(|()| prepared.clone()),
+                },
+                (Some(Err(_)), Some(prepared)) => still_there(prepared, &devices).map(|()| prepared.clone()),
+                (Some(Err(reason)), None) => Err(PrepareError::from_api(&claim, reason)),
+                // The same claim twice in one request.
+                (None, _) => continue,
             };
             match computed {
-                Ok(prepared) => new.push(prepared),
+                Ok(claim) if prepared == Some(&claim) => old.push(claim),
+                Ok(claim) => new.push(claim),
                 Err(error) => drop(outcomes.insert(claim.uid, Err(error))),
             }
         }
@@ -292,8 +293,8 @@ impl PrepareError {
         move |error| PrepareError::Claim { claim, reason: error.to_string() }
     }
 
-    fn from_api(claim: &ClaimRef, reason: &str) -> Self {
-        PrepareError::Api { namespace: claim.namespace.clone(), name: claim.name.clone(), reason: reason.to_owned() }
+    fn from_api(claim: &ClaimRef, reason: String) -> Self {
+        PrepareError::Api { namespace: claim.namespace.clone(), name: claim.name.clone(), reason }
     }
 }
 

@@ -50,7 +50,7 @@ impl fmt::Display for Interval {
 
 /// A configuration that could not be taken. The texts follow what Kubernetes' decoders say.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("error getting opaque device configs: {0}")]
+#[error("prepare failed: error getting opaque device configs: {0}")]
 pub(super) struct ConfigError(String);
 
 /// The configurations of a claim for one driver, decoded, the strongest last.
@@ -190,7 +190,7 @@ mod tests {
             (json!("text"), "Object 'Kind' is missing"),
             (
                 json!({"apiVersion": "gpu.resource.example.com/v1alpha1", "kind": "NoSuchConfig"}),
-                "error getting opaque device configs: error decoding config parameters: no kind \"NoSuchConfig\" is registered for version \"gpu.resource.example.com/v1alpha1\"",
+                "prepare failed: error getting opaque device configs: error decoding config parameters: no kind \"NoSuchConfig\" is registered for version \"gpu.resource.example.com/v1alpha1\"",
             ),
             (json!({"apiVersion": "v1", "kind": "GpuConfig"}), "registered for version \"v1\""),
             (with(json!({"strategy": "TimeSlicing", "extra": 1})), "unknown field `extra`"),

@@ -105,12 +105,7 @@ impl Publisher {
                     continue;
                 }
             }
-            loop {
-                match self.follow(changes).await {
-                    Next::Watch => {}
-                    Next::List => break,
-                }
-            }
+            while let Next::Watch = self.follow(changes).await {}
         }
     }
 

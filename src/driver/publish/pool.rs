@@ -116,7 +116,7 @@ mod tests {
     fn long_names_keep_their_index_and_stay_valid() {
         for names in [SliceNames::NodeFirst, SliceNames::IndexFirst] {
             for length in 1..80 {
-                let pool = identity(&"n.".repeat(length).trim_end_matches('.').repeat(1), "gpu.example.com", names);
+                let pool = identity("n.".repeat(length).trim_end_matches('.'), "gpu.example.com", names);
                 for count in [1, 2, 12] {
                     let all: Vec<String> = (0..count).map(|index| pool.generate_name(index, count) + "x1z9b").collect();
                     let mut sorted = all.clone();

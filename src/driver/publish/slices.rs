@@ -91,7 +91,7 @@ impl Slices {
 
     /// The reference that makes a slice go away with its node.
     pub(super) async fn owner(&self, node: &str) -> Result<OwnerReference, ApiError> {
-        let found = self.call(self.nodes.get(node)).await.map_err(|error| error.during(format!("node {node}")))?;
+        let found = self.call(self.nodes.get(node)).await.map_err(|error| error.during(&format!("node {node}")))?;
         Ok(OwnerReference {
             api_version: "v1".to_owned(),
             kind: "Node".to_owned(),
@@ -104,8 +104,7 @@ impl Slices {
 
     /// Creates a slice; gives it as the server stored it.
     pub(super) async fn create(&mut self, slice: ResourceSlice) -> Result<ResourceSlice, ApiError> {
-        let stored =
-            self.call(self.api.create(&parameters(), &slice)).await.map_err(|error| error.during("create resourceslice".to_owned()))?;
+        let stored = self.call(self.api.create(&parameters(), &slice)).await.map_err(|error| error.during("create resourceslice"))?;
         self.keep(stored.clone());
         Ok(stored)
     }
@@ -122,7 +121,7 @@ impl Slices {
                 if error.is_not_found() {
                     self.all.remove(&name);
                 }
-                Err(error.during(format!("update resourceslice {name}")))
+                Err(error.during(&format!("update resourceslice {name}")))
             }
         }
     }
@@ -133,7 +132,7 @@ impl Slices {
         let preconditions = Some(Preconditions { uid: slice.uid(), resource_version: slice.resource_version() });
         let deleted = self.call(self.api.delete(&name, &DeleteParams { preconditions, ..Default::default() })).await;
         match deleted {
-            Err(error) if !error.is_not_found() => Err(error.during(format!("delete resourceslice {name}"))),
+            Err(error) if !error.is_not_found() => Err(error.during(&format!("delete resourceslice {name}"))),
             _ => {
                 self.all.remove(&name);
                 Ok(())
@@ -196,7 +195,7 @@ impl ApiError {
         self.code == 404
     }
 
-    fn during(self, what: String) -> Self {
+    fn during(self, what: &str) -> Self {
         ApiError { code: self.code, text: format!("{what}: {}", self.text) }
     }
 }
