@@ -6,15 +6,19 @@
 //! Keys order as etcd's do: `namespace/name` (or `name`) compared as one string.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
 mod history;
+pub mod journal;
 mod subscription;
 
 use history::History;
 pub use history::{Change, ChangeKind};
+use journal::{Content, Journal, Keeper};
+pub use journal::{OpenError, Recovery};
 use subscription::Subscriber;
 pub use subscription::{Next, Subscription};
 
@@ -38,6 +42,9 @@ pub enum StoreError {
     /// The store has been closed.
     #[error("the store is closed")]
     Closed,
+    /// The journal could not be written; nothing has changed, and a later commit may succeed again.
+    #[error("the lab's journal cannot be written: {0}")]
+    Write(std::io::Error),
 }
 
 /// What a commit expects of the object it changes.
@@ -56,6 +63,16 @@ pub struct Entry {
     pub object: Arc<Value>,
     /// The revision of its last change.
     pub revision: u64,
+    /// Size of its record in the journal; 0 in memory.
+    size: u64,
+}
+
+impl Entry {
+    /// The same revision with another object: what a dry run would have stored.
+    #[must_use]
+    pub fn with(&self, object: Value) -> Self {
+        Entry { object: Arc::new(object), ..self.clone() }
+    }
 }
 
 /// The objects of a collection below a prefix, as they were at one revision.
@@ -70,14 +87,31 @@ pub struct Snapshot {
 /// The store. Cheap to clone; all clones are one store.
 #[derive(Clone, Debug)]
 pub struct Store {
-    state: Arc<Mutex<State>>,
+    shared: Arc<Shared>,
+    keeper: Arc<Mutex<Option<Keeper>>>,
+    recovery: Option<Recovery>,
+}
+
+/// What the store and the journal's thread share.
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Tells the thread of the first commit after a sync, and of the end.
+    wake: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     revision: u64,
     closed: bool,
+    /// The journal's thread is to end.
+    stopping: bool,
+    /// The history begins after this revision.
+    base: u64,
     collections: HashMap<Arc<str>, Collection>,
+    journal: Option<Journal>,
+    /// What the live objects' records take in the journal.
+    live_bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -91,7 +125,36 @@ impl Store {
     /// A store that lives and dies with the process.
     #[must_use]
     pub fn in_memory() -> Self {
-        Store { state: Arc::new(Mutex::new(State { revision: 1, ..State::default() })) }
+        let state = State { revision: 1, ..State::default() };
+        let shared = Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new() });
+        Store { shared, keeper: Arc::default(), recovery: None }
+    }
+
+    /// The store in a folder, made if there is none: all that was acknowledged, and the changes since the journal
+    /// was last written afresh, so that watches can go on from before.
+    ///
+    /// # Errors
+    /// [`OpenError`]; the files are as they were.
+    pub fn open(dir: &Path) -> Result<Self, OpenError> {
+        let opened = journal::open(dir)?;
+        let mut state = State { revision: opened.base, base: opened.base, ..State::default() };
+        for (content, size) in opened.content {
+            state.replay(content, size);
+        }
+        state.journal = Some(opened.journal);
+        let shared = Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new() });
+        let keeper = Keeper::start(&shared).map_err(|source| OpenError::Io {
+            what: "start the thread that keeps",
+            file: dir.join(journal::FILE),
+            source,
+        })?;
+        Ok(Store { shared, keeper: Arc::new(Mutex::new(Some(keeper))), recovery: opened.recovery })
+    }
+
+    /// What [`Store::open`] had to cut off: a write that the end of the process or a power cut left unfinished.
+    #[must_use]
+    pub fn recovery(&self) -> Option<&Recovery> {
+        self.recovery.as_ref()
     }
 
     /// The revision of the latest change.
@@ -123,7 +186,11 @@ impl Store {
     pub fn list_at(&self, collection: &str, prefix: &str, revision: u64) -> Result<Snapshot, StoreError> {
         let state = self.lock();
         let Some(collection) = state.collections.get(collection) else {
-            return Ok(Snapshot { revision, items: Vec::new() });
+            return if revision < state.base {
+                Err(StoreError::TooOld { asked: revision, oldest: state.base })
+            } else {
+                Ok(Snapshot { revision, items: Vec::new() })
+            };
         };
         let mut objects: BTreeMap<Arc<str>, Arc<Value>> =
             below(&collection.objects, prefix).map(|(key, entry)| (key.clone(), entry.object.clone())).collect();
@@ -145,10 +212,11 @@ impl Store {
         let revision = state.revision + 1;
         let previous = state.expected(collection, key, expect)?;
         set_revision(&mut object, revision);
+        let size = self.record(&mut state, |journal| journal.put(collection, key, revision, &object))?;
         let object = Arc::new(object);
         let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
-        state.apply(collection, Change { key: key.into(), kind, object: object.clone(), previous, revision });
-        Ok(Entry { object, revision })
+        state.apply(collection, Change { key: key.into(), kind, object: object.clone(), previous, revision }, size);
+        Ok(Entry { object, revision, size })
     }
 
     /// Removes an object. Subscribers get its last state with the revision of the removal; so does the caller.
@@ -169,9 +237,11 @@ impl Store {
         let next = state.revision + 1;
         let previous = state.expected(collection, key, Expect::Revision(revision))?;
         set_revision(&mut last, next);
+        self.record(&mut state, |journal| journal.delete(collection, key, next))?;
         let object = Arc::new(last);
-        state.apply(collection, Change { key: key.into(), kind: ChangeKind::Deleted, object: object.clone(), previous, revision: next });
-        Ok(Entry { object, revision: next })
+        let change = Change { key: key.into(), kind: ChangeKind::Deleted, object: object.clone(), previous, revision: next };
+        state.apply(collection, change, 0);
+        Ok(Entry { object, revision: next, size: 0 })
     }
 
     /// The changes after `from` to objects whose key begins with `prefix`: those in the history first, then those to come.
@@ -198,17 +268,32 @@ impl Store {
         Ok((snapshot, subscription))
     }
 
-    /// Ends all subscriptions and refuses further commits; reads go on.
+    /// Ends all subscriptions, refuses further commits and syncs what was committed; reads go on. The folder stays
+    /// locked until the last clone of the store is gone.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
         for collection in state.collections.values_mut() {
             collection.subscribers.clear();
         }
+        drop(state);
+        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(keeper);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock()
+    }
+
+    /// Writes a record, where there is a journal; tells the thread of the first one after a sync.
+    fn record(&self, state: &mut State, write: impl FnOnce(&mut Journal) -> std::io::Result<u64>) -> Result<u64, StoreError> {
+        let Some(journal) = state.journal.as_mut() else { return Ok(0) };
+        let was_dirty = journal.is_dirty();
+        let size = write(journal).map_err(StoreError::Write)?;
+        if !was_dirty {
+            self.shared.wake.notify_all();
+        }
+        Ok(size)
     }
 
     fn writable(&self) -> Result<MutexGuard<'_, State>, StoreError> {
@@ -217,9 +302,55 @@ impl Store {
     }
 }
 
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl State {
     fn collection(&mut self, name: &str) -> &mut Collection {
+        if !self.collections.contains_key(name) {
+            let mut collection = Collection::default();
+            collection.history.forget(self.base);
+            self.collections.insert(Arc::from(name), collection);
+        }
         self.collections.entry(Arc::from(name)).or_default()
+    }
+
+    /// All objects with their collections and keys.
+    fn live(&self) -> Vec<(Arc<str>, Arc<str>, Entry)> {
+        let all = self.collections.iter();
+        all.flat_map(|(name, collection)| collection.objects.iter().map(|(key, entry)| (name.clone(), key.clone(), entry.clone())))
+            .collect()
+    }
+
+    /// Takes over a record of the journal.
+    fn replay(&mut self, content: Content, size: u64) {
+        match content {
+            Content::Kept(entry) => {
+                self.live_bytes += size;
+                let kept = Entry { object: Arc::new(entry.object), revision: entry.revision, size };
+                self.collection(&entry.collection).objects.insert(entry.key.into(), kept);
+            }
+            Content::Put(entry) => {
+                let previous = self.object(&entry.collection, &entry.key);
+                let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
+                let object = Arc::new(entry.object);
+                self.apply(&entry.collection, Change { key: entry.key.into(), kind, object, previous, revision: entry.revision }, size);
+            }
+            Content::Delete(entry) => {
+                let previous = self.object(&entry.collection, &entry.key);
+                let mut last = previous.as_deref().cloned().unwrap_or_default();
+                set_revision(&mut last, entry.revision);
+                let (kind, object) = (ChangeKind::Deleted, Arc::new(last));
+                self.apply(&entry.collection, Change { key: entry.key.into(), kind, object, previous, revision: entry.revision }, 0);
+            }
+        }
+    }
+
+    fn object(&self, collection: &str, key: &str) -> Option<Arc<Value>> {
+        Some(self.collections.get(collection)?.objects.get(key)?.object.clone())
     }
 
     /// The object now, if the expectation holds.
@@ -233,20 +364,21 @@ impl State {
         if found == wanted { Ok(entry.map(|entry| entry.object.clone())) } else { Err(StoreError::Expectation { found }) }
     }
 
-    fn apply(&mut self, collection: &str, change: Change) {
+    fn apply(&mut self, collection: &str, change: Change, size: u64) {
         self.revision = change.revision;
         let collection = self.collection(collection);
-        match change.kind {
-            ChangeKind::Deleted => {
-                collection.objects.remove(&change.key);
-            }
+        let before = match change.kind {
+            ChangeKind::Deleted => collection.objects.remove(&change.key),
             ChangeKind::Added | ChangeKind::Modified => {
-                collection.objects.insert(change.key.clone(), Entry { object: change.object.clone(), revision: change.revision });
+                let entry = Entry { object: change.object.clone(), revision: change.revision, size };
+                collection.objects.insert(change.key.clone(), entry)
             }
-        }
+        };
+        let live = before.map_or(0, |entry| entry.size);
         let change = Arc::new(change);
         collection.subscribers.retain(|subscriber| subscriber.offer(&change));
         collection.history.push(change);
+        self.live_bytes = (self.live_bytes + size).saturating_sub(live);
     }
 }
 

@@ -137,7 +137,7 @@ impl Api {
 
     fn commit(&self, resource: &'static Resource, current: &Entry, new: Value, dry_run: bool) -> Result<Option<Entry>, Status> {
         if dry_run || new == *current.object {
-            return Ok(Some(Entry { object: new.into(), revision: current.revision }));
+            return Ok(Some(current.with(new)));
         }
         let key = resource.key(meta::namespace(&new), meta::name(&new));
         match self.store().put(resource.collection, &key, Expect::Revision(current.revision), new) {
