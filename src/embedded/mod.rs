@@ -4,6 +4,7 @@
 //! process; [`http`] serves the same verbs over HTTP; [`scheduler`], [`controllers`] and [`node`] are its clients.
 
 pub mod api;
+pub mod assemble;
 pub mod controllers;
 pub mod events;
 pub mod http;

@@ -1,1 +1,9 @@
-//! The terminal: text catalogue, tables, rendering. Computes nothing.
+//! The terminal: text catalogue, streams, tables, steps, rendering of failures. Computes nothing.
+
+pub mod failure;
+pub mod lesson;
+pub mod markdown;
+pub mod steps;
+pub mod table;
+pub mod terminal;
+pub mod text;

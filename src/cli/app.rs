@@ -1,0 +1,208 @@
+//! What commands share: the environment, folders, terminal, and how to reach the lab.
+
+use std::future::Future;
+use std::path::PathBuf;
+
+use kube::Client;
+
+use crate::base::failure::{Failure, Kind};
+use crate::cli::args::{ColorArg, Global, LanguageArg};
+use crate::cli::environment::Environment;
+use crate::client::connect::{self, Proxies};
+use crate::cluster::error::up_hint;
+use crate::cluster::{ClusterError, Home, LabFolder, LabRecord};
+use crate::lessons::{Library, progress};
+use crate::ui::terminal::{Manners, Terminal};
+use crate::ui::text::{Language, Texts};
+
+/// What commands share.
+#[derive(Debug)]
+pub struct App {
+    /// The environment.
+    pub environment: Environment,
+    /// The folders.
+    pub home: Home,
+    /// The terminal.
+    pub terminal: Terminal,
+    /// The lab's name.
+    pub lab: String,
+    /// The language.
+    pub language: Language,
+}
+
+impl App {
+    /// Puts together what commands share.
+    ///
+    /// # Errors
+    /// When no folder for state can be told.
+    pub fn new(global: &Global, environment: Environment, terminal: Terminal) -> Result<Self, Failure> {
+        let home = Home::new(
+            environment.path("DRALAB_HOME"),
+            environment.path("XDG_STATE_HOME"),
+            environment.path("HOME"),
+            environment.path("XDG_RUNTIME_DIR"),
+        )
+        .map_err(Failure::from)?;
+        let language = terminal.texts.language();
+        Ok(App { environment, home, terminal, lab: global.lab.clone(), language })
+    }
+
+    /// Runs a command to its end, or to Ctrl-C. A first Ctrl-C drops the command, which undoes what it made; a second one ends the process at once.
+    ///
+    /// # Errors
+    /// The command's failure, or that it was interrupted.
+    pub fn block_on(&self, command: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::new(Kind::Failed, "DL-RUN-01", "the runtime cannot be started").because(&error))?;
+        let result = runtime.block_on(async {
+            let mut interrupts = Interrupts::new()?;
+            tokio::select! {
+                biased;
+                result = command => result,
+                name = interrupts.next() => Err(Failure::new(Kind::Interrupted, "DL-INT-01", format!("interrupted ({name})"))),
+            }
+        });
+        // Blocking threads may still wait for a lock; the process does not wait for them.
+        runtime.shutdown_background();
+        result
+    }
+
+    /// The lab's folder.
+    #[must_use]
+    pub fn folder(&self) -> LabFolder {
+        self.home.lab(&self.lab)
+    }
+
+    /// The record of the lab, if it runs.
+    ///
+    /// # Errors
+    /// When there is no such lab, or it does not run.
+    pub fn record(&self) -> Result<LabRecord, Failure> {
+        let folder = self.folder();
+        match LabRecord::read(&folder).map_err(Failure::from)? {
+            Some(record) if folder.is_running() => Ok(record),
+            Some(_) => Err(Failure::from(ClusterError::NotUp { lab: self.lab.clone() })),
+            None => {
+                let mut failure = Failure::new(Kind::NoLab, "DL-LAB-01", format!("there is no lab \"{}\"", self.lab));
+                let others = self.home.labs();
+                if !others.is_empty() {
+                    failure = failure.hint(format!("there are: {}; choose one with `--lab NAME`", others.join(", ")));
+                }
+                Err(failure.hint(up_hint(&self.lab)))
+            }
+        }
+    }
+
+    /// A client for the lab.
+    ///
+    /// # Errors
+    /// When it does not run, or cannot be reached.
+    pub async fn client(&self) -> Result<Client, Failure> {
+        let record = self.record()?;
+        connect::by_kubeconfig(&record.kubeconfig, None, &self.proxies()).await.map_err(Failure::from)
+    }
+
+    /// The namespace that a command is about: the one it names, else the current lesson's, else `default`.
+    #[must_use]
+    pub fn namespace(&self, named: Option<&str>) -> String {
+        if let Some(named) = named {
+            return named.to_owned();
+        }
+        let lesson = progress::read(&self.folder().progress()).ok().and_then(|p| p.current);
+        let entry = lesson.and_then(|id| Library::embedded().ok().and_then(|l| l.find(&id).cloned().ok()));
+        entry.map_or_else(|| "default".to_owned(), |e| e.lesson.namespace())
+    }
+
+    /// The command that lists objects on this machine: `kubectl` where it is on the PATH, else `dralab`, whose grammar is the same for what lessons use.
+    #[must_use]
+    pub fn kubectl_word(&self) -> &'static str {
+        let path = self.environment.path("PATH").unwrap_or_default();
+        if std::env::split_paths(&path).any(|dir| dir.join("kubectl").is_file()) { "kubectl" } else { "dralab" }
+    }
+
+    /// The proxies of the environment.
+    #[must_use]
+    pub fn proxies(&self) -> Proxies {
+        let either =
+            |upper: &str, lower: &str| self.environment.variable(upper).or_else(|| self.environment.variable(lower)).map(str::to_owned);
+        Proxies { https: either("HTTPS_PROXY", "https_proxy"), exempt: either("NO_PROXY", "no_proxy") }
+    }
+
+    /// This program's file, to start the lab's process from.
+    ///
+    /// # Errors
+    /// When the system cannot tell.
+    pub fn executable(&self) -> Result<PathBuf, Failure> {
+        std::env::current_exe()
+            .map_err(|error| Failure::new(Kind::Failed, "DL-RUN-02", "cannot tell where this program's file is").because(&error))
+    }
+}
+
+/// Ctrl-C and SIGTERM.
+struct Interrupts {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Interrupts {
+    fn new() -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let wrong = |error: std::io::Error| Failure::new(Kind::Failed, "DL-RUN-03", "signals cannot be listened to").because(&error);
+        Ok(Interrupts {
+            interrupt: signal(SignalKind::interrupt()).map_err(wrong)?,
+            terminate: signal(SignalKind::terminate()).map_err(wrong)?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "Ctrl-C",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+}
+
+/// The terminal, as flags and environment ask for it.
+#[must_use]
+pub fn terminal(global: &Global, environment: &Environment) -> Terminal {
+    let flag = global.lang.map(|lang| match lang {
+        LanguageArg::En => Language::English,
+        LanguageArg::Zh => Language::Chinese,
+    });
+    let no_color = environment.variable("NO_COLOR").is_some();
+    let dumb = environment.variable("TERM").is_some_and(|t| t == "dumb");
+    let forced = environment.variable("CLICOLOR_FORCE").is_some_and(|v| v != "0");
+    let color = |is_terminal: bool| {
+        !global.plain
+            && match global.color {
+                ColorArg::Always => true,
+                ColorArg::Never => false,
+                ColorArg::Auto => !no_color && !dumb && (is_terminal || forced),
+            }
+    };
+    let manners = Manners {
+        color_out: color(environment.stdout_is_terminal),
+        color_err: color(environment.stderr_is_terminal),
+        plain: global.plain,
+        unicode: environment.is_utf8(),
+        quiet: global.quiet,
+        redraw: environment.stderr_is_terminal && !dumb && !global.plain && environment.variable("CI").is_none(),
+    };
+    Terminal::of_this_process(manners, Texts::new(environment.language(flag)))
+}
+
+/// Logs go to stderr: warnings, more with `-v`, all with `-vv`, or as `RUST_LOG` says.
+pub fn start_log(verbose: u8, environment: &Environment) {
+    use tracing_subscriber::EnvFilter;
+    let level = match verbose {
+        0 => "error",
+        1 => "info,hyper=warn,h2=warn,tower=warn",
+        _ => "debug,hyper=info,h2=info",
+    };
+    let filter = environment.variable("RUST_LOG").and_then(|text| EnvFilter::try_new(text).ok()).unwrap_or_else(|| EnvFilter::new(level));
+    // A test may have set a subscriber already.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).try_init();
+}

@@ -1,0 +1,339 @@
+//! `up`, `down`, `status`, `env`, `kubectl`, and the lab's own process.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use serde_json::json;
+
+use crate::base::failure::{Failure, Kind};
+use crate::cli::app::App;
+use crate::cli::args::{DownArgs, Format, KubectlArgs, LabProcessArgs, StatusArgs, UpArgs};
+use crate::cluster::embedded::{self, UpEvent, Wanted};
+use crate::cluster::{LabFolder, LabRecord, LabSpec, serve};
+use crate::ui::steps::{self, Step};
+use crate::ui::terminal::{Style, Terminal};
+
+/// `up`.
+///
+/// # Errors
+/// When the lab cannot be brought up; what this run made is undone then.
+pub async fn up(app: &App, args: &UpArgs) -> Result<u8, Failure> {
+    let wanted = wanted(app, args)?;
+    if args.dry_run {
+        return dry_run(app, &wanted);
+    }
+    if args.foreground {
+        return foreground(app, &wanted).await;
+    }
+    let started = Instant::now();
+    bring_up(app, &wanted).await?;
+    let seconds = format!("{:.1}", started.elapsed().as_secs_f64());
+    app.terminal.progress(app.terminal.text("up.ready", &[("seconds", &seconds)]));
+    next_commands(app)?;
+    Ok(0)
+}
+
+/// Brings the lab up and shows the steps on stderr.
+///
+/// # Errors
+/// When the lab cannot be brought up.
+pub async fn bring_up(app: &App, wanted: &Wanted) -> Result<LabRecord, Failure> {
+    let terminal = &app.terminal;
+    terminal.progress(terminal.text("up.begin", &[("lab", &app.lab), ("backend", &"embedded")]));
+    let steps = StepLog { terminal, step: Mutex::new(None) };
+    let report = |event: UpEvent| steps.report(&event);
+    let result = embedded::up(&app.home, &app.lab, wanted, app.executable()?, &report).await;
+    if result.is_err() {
+        steps.fail();
+    }
+    result.map_err(Failure::from)
+}
+
+struct StepLog<'a> {
+    terminal: &'a Terminal,
+    step: Mutex<Option<Step>>,
+}
+
+impl StepLog<'_> {
+    fn report(&self, event: &UpEvent) {
+        let text = |id: &str, values: &[(&str, &dyn std::fmt::Display)]| self.terminal.text(id, values);
+        match event {
+            UpEvent::Starting => self.begin(&text("up.starting", &[])),
+            UpEvent::Started { nodes } => self.done(&text("up.started", &[("nodes", nodes)])),
+            UpEvent::AlreadyRunning { pid } => self.done(&text("up.already", &[("pid", pid)])),
+            UpEvent::Restarting { version } => self.done(&text("up.restarting", &[("version", version)])),
+            UpEvent::Installing => self.begin(&text("up.installing", &[])),
+            UpEvent::Installed { objects, changed } if *changed == 0 => self.done(&text("up.installed-already", &[("objects", objects)])),
+            UpEvent::Installed { objects, .. } => self.done(&text("up.installed", &[("objects", objects)])),
+            UpEvent::Publishing => self.begin(&text("up.publishing", &[])),
+            UpEvent::Published { devices, slices } => self.done(&text("up.published", &[("devices", devices), ("slices", slices)])),
+        }
+    }
+
+    fn begin(&self, text: &str) {
+        let step = steps::begin(self.terminal, text);
+        *self.step.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(step);
+    }
+
+    fn done(&self, text: &str) {
+        let step = self.step.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        step.unwrap_or_else(|| steps::begin(self.terminal, text)).done(text);
+    }
+
+    fn fail(&self) {
+        if let Some(step) = self.step.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
+            step.failed(&self.terminal.text("up.failed", &[]));
+        }
+    }
+}
+
+fn next_commands(app: &App) -> Result<(), Failure> {
+    let terminal = &app.terminal;
+    let kubeconfig = app.folder().kubeconfig();
+    terminal.line("")?;
+    terminal.line(format!("  export KUBECONFIG={}", shell_quote(&kubeconfig)))?;
+    terminal.line(format!("  {}", terminal.styled(Style::Literal, &lab_command(app, "lesson next"))))
+}
+
+/// A command of dralab for this lab.
+#[must_use]
+pub fn lab_command(app: &App, command: &str) -> String {
+    if app.lab == "dra-lab" { format!("dralab {command}") } else { format!("dralab --lab {} {command}", app.lab) }
+}
+
+/// Quotes a path for a shell, where it needs it.
+#[must_use]
+pub fn shell_quote(path: &Path) -> String {
+    let text = path.display().to_string();
+    if !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c)) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+/// What the flags ask for. A profile that is a file becomes an absolute path, since the lab's process runs elsewhere.
+fn wanted(app: &App, args: &UpArgs) -> Result<Wanted, Failure> {
+    let profile = match &args.profile {
+        Some(name) if name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml") => {
+            let path = app.environment.current_dir.as_deref().unwrap_or_else(|| Path::new("/")).join(name);
+            if !path.is_file() {
+                return Err(Failure::new(Kind::Usage, "DL-PROF-01", format!("there is no profile file {}", path.display())));
+            }
+            Some(path.display().to_string())
+        }
+        other => other.clone(),
+    };
+    if let Some(name) = profile.as_deref() {
+        serve::check_profile(name).map_err(Failure::from)?;
+    }
+    Ok(Wanted { nodes: args.nodes, gpus: args.gpus, profile, port: args.port })
+}
+
+fn dry_run(app: &App, wanted: &Wanted) -> Result<u8, Failure> {
+    let terminal = &app.terminal;
+    let folder = app.folder();
+    let plan = embedded::plan(&folder, wanted).map_err(Failure::from)?;
+    let mut lines = Vec::new();
+    match &plan.running {
+        Some(record) if plan.restarts => {
+            lines.push(terminal.text("plan.stop", &[("pid", &record.pid)]));
+            lines.push(terminal.text("plan.resume", &[("folder", &folder.store().display())]));
+        }
+        Some(record) => lines.push(terminal.text("plan.running", &[("pid", &record.pid)])),
+        None if plan.resumes => lines.push(terminal.text("plan.resume", &[("folder", &folder.store().display())])),
+        None => lines.push(terminal.text("plan.create", &[("folder", &folder.path.display())])),
+    }
+    let control = LabSpec::control_plane(&app.lab);
+    let workers = plan.spec.workers(&app.lab);
+    let shown = if workers.len() > 3 { format!("{} … {}", workers[0], workers[workers.len() - 1]) } else { workers.join(", ") };
+    lines.push(terminal.text("plan.nodes", &[("control", &control), ("workers", &shown)]));
+    let gpus = plan.spec.gpus.map_or_else(|| terminal.text("plan.gpus-of-profile", &[]), |n| n.to_string());
+    lines.push(terminal.text("plan.gpus", &[("profile", &plan.spec.profile), ("gpus", &gpus)]));
+    for object in crate::cluster::install::objects(&app.lab).map_err(Failure::from)? {
+        let name = format!(
+            "{}/{}",
+            object["kind"].as_str().unwrap_or_default().to_lowercase(),
+            object["metadata"]["name"].as_str().unwrap_or_default()
+        );
+        lines.push(terminal.text("plan.apply", &[("object", &name)]));
+    }
+    lines.push(terminal.text("plan.kubeconfig", &[("path", &folder.kubeconfig().display())]));
+    for line in lines {
+        terminal.line(format!("{} {line}", terminal.item_mark()))?;
+    }
+    Ok(0)
+}
+
+/// Runs the lab in this process until Ctrl-C.
+async fn foreground(app: &App, wanted: &Wanted) -> Result<u8, Failure> {
+    let folder = app.folder();
+    folder.create().map_err(Failure::from)?;
+    let plan = embedded::plan(&folder, wanted).map_err(Failure::from)?;
+    if let Some(record) = plan.running {
+        return Err(Failure::new(Kind::Refused, "DL-LAB-10", format!("lab \"{}\" runs already, as process {}", app.lab, record.pid))
+            .hint("stop it first: `dralab down`"));
+    }
+    let lab = serve::Serving::start(&app.home, &folder, &plan.spec).await.map_err(Failure::from)?;
+    let record = lab.record().clone();
+    let install = async {
+        let client = embedded::connect(&record).await.map_err(Failure::from)?;
+        crate::cluster::install::install(&client, &app.lab).await.map_err(Failure::from)
+    };
+    install.await?;
+    app.terminal.progress(app.terminal.text("up.foreground", &[]));
+    next_commands(app)?;
+    serve::until_told().await.map_err(Failure::from)?;
+    lab.stop().await.map_err(Failure::from)?;
+    Ok(0)
+}
+
+/// `down`.
+///
+/// # Errors
+/// When the process does not end, or files cannot be removed.
+pub async fn down(app: &App, args: &DownArgs) -> Result<u8, Failure> {
+    let terminal = &app.terminal;
+    let folder = app.folder();
+    if args.dry_run {
+        let mut lines = Vec::new();
+        if folder.is_running() {
+            lines.push(terminal.text("plan.down", &[("lab", &app.lab)]));
+        }
+        if args.purge && folder.path.exists() {
+            lines.push(terminal.text("plan.purge", &[("folder", &folder.path.display())]));
+        }
+        if lines.is_empty() {
+            lines.push(terminal.text("plan.nothing", &[]));
+        }
+        for line in lines {
+            terminal.line(format!("{} {line}", terminal.item_mark()))?;
+        }
+        return Ok(0);
+    }
+    let done = embedded::down(&app.home, &app.lab, args.purge).await.map_err(Failure::from)?;
+    let id = match (done.stopped, done.purged) {
+        (true, true) => "down.stopped-and-purged",
+        (true, false) => "down.stopped",
+        (false, true) => "down.purged",
+        (false, false) => "down.nothing",
+    };
+    terminal.progress(format!(" {} {}", terminal.good_mark(), terminal.text(id, &[("lab", &app.lab)])));
+    Ok(0)
+}
+
+/// `status`.
+///
+/// # Errors
+/// When the record cannot be understood.
+pub async fn status(app: &App, args: &StatusArgs) -> Result<u8, Failure> {
+    let terminal = &app.terminal;
+    let folder = app.folder();
+    let record = LabRecord::read(&folder).map_err(Failure::from)?;
+    let running = record.is_some() && folder.is_running();
+    let state = match (&record, running) {
+        (None, _) => "absent",
+        (Some(_), false) => "stopped",
+        (Some(_), true) => "running",
+    };
+    let other = record.as_ref().filter(|r| running && r.version != embedded::VERSION);
+    match args.output {
+        Format::Json => {
+            let answer = json!({
+                "apiVersion": "dralab/v1", "kind": "Status", "lab": app.lab, "state": state, "folder": folder.path, "log": folder.log(),
+                "backend": record.as_ref().map(|r| &r.backend), "version": record.as_ref().map(|r| &r.version),
+                "pid": record.as_ref().filter(|_| running).map(|r| r.pid), "server": record.as_ref().filter(|_| running).map(|r| &r.server),
+                "kubeconfig": record.as_ref().map(|r| &r.kubeconfig), "spec": record.as_ref().map(|r| &r.spec),
+                "nodes": record.as_ref().map(|r| &r.nodes), "thisVersion": embedded::VERSION,
+            });
+            terminal.line(answer.to_string())?;
+        }
+        Format::Text => {
+            let row = |id: &str, value: String| format!("{}  {value}", crate::ui::table::pad(&terminal.text(id, &[]), 12));
+            terminal.line(row("status.lab", app.lab.clone()))?;
+            terminal.line(row("status.state", terminal.text(&format!("status.{state}"), &[])))?;
+            if let Some(record) = &record {
+                terminal.line(row("status.backend", format!("{} (dralab {})", record.backend, record.version)))?;
+                if running {
+                    terminal.line(row("status.process", record.pid.to_string()))?;
+                    terminal.line(row("status.server", record.server.clone()))?;
+                }
+                terminal.line(row(
+                    "status.nodes",
+                    record.nodes.iter().take(6).map(|n| n.name.clone()).collect::<Vec<_>>().join(", ")
+                        + if record.nodes.len() > 6 { ", …" } else { "" },
+                ))?;
+                terminal.line(row("status.profile", record.spec.profile.clone()))?;
+                terminal.line(row("status.kubeconfig", record.kubeconfig.display().to_string()))?;
+                terminal.line(row("status.folder", folder.path.display().to_string()))?;
+            }
+        }
+    }
+    if let Some(record) = other {
+        terminal.progress(terminal.text("status.other-version", &[("theirs", &record.version), ("ours", &embedded::VERSION)]));
+    }
+    if running {
+        Ok(0)
+    } else {
+        terminal.progress(format!("{}: {}", terminal.text("failure.hint", &[]), crate::cluster::error::up_hint(&app.lab)));
+        Ok(Kind::NotSatisfied.exit_code())
+    }
+}
+
+/// `env`.
+///
+/// # Errors
+/// When there is no lab.
+pub fn env(app: &App) -> Result<u8, Failure> {
+    let record = app.record()?;
+    app.terminal.line(format!("export KUBECONFIG={}", shell_quote(&record.kubeconfig)))?;
+    Ok(0)
+}
+
+/// `kubectl -- …`: the user's kubectl with the lab's kubeconfig. Its exit code is passed on.
+///
+/// # Errors
+/// When there is no lab or no kubectl.
+pub async fn kubectl(app: &App, args: &KubectlArgs) -> Result<u8, Failure> {
+    let record = app.record()?;
+    let program = app.environment.path("DRALAB_KUBECTL").unwrap_or_else(|| PathBuf::from("kubectl"));
+    let rest: Vec<_> = args.args.iter().skip_while(|a| *a == "--").cloned().collect();
+    let status =
+        tokio::process::Command::new(&program).args(rest).env("KUBECONFIG", &record.kubeconfig).status().await.map_err(|error| {
+            Failure::new(Kind::Failed, "DL-KUBECTL-01", format!("cannot run {}", program.display()))
+                .because(&error)
+                .hint("install kubectl, name it with `export DRALAB_KUBECTL=PATH`, or use `dralab get`, `dralab describe`, `dralab apply`")
+        })?;
+    let code = status.code().or_else(|| status.signal().map(|s| 128 + s)).unwrap_or(1);
+    Ok(u8::try_from(code).unwrap_or(1))
+}
+
+/// The process of an embedded lab: one line on stdout when it serves, then on until it is told to end.
+///
+/// # Errors
+/// When it cannot be assembled.
+pub async fn process(app: &App, args: &LabProcessArgs) -> Result<u8, Failure> {
+    use crate::cluster::process::{OwnedFailure, Ready};
+    let folder = LabFolder::at(&app.lab, args.dir.clone());
+    let started = async {
+        let spec: LabSpec = serde_json::from_str(&args.spec)
+            .map_err(|error| Failure::new(Kind::Usage, "DL-LAB-02", "the lab's spec cannot be read").because(&error))?;
+        serve::Serving::start(&app.home, &folder, &spec).await.map_err(Failure::from)
+    };
+    let told = |ready: &Ready| serde_json::to_string(ready).unwrap_or_default();
+    match started.await {
+        Ok(lab) => {
+            // The starter may be gone by now (Ctrl-C); then SIGTERM is on its way too.
+            let _ = app.terminal.line(told(&Ready::Ready));
+            serve::until_told().await.map_err(Failure::from)?;
+            lab.stop().await.map_err(Failure::from)?;
+            Ok(0)
+        }
+        Err(failure) => {
+            let _ = app.terminal.line(told(&Ready::Failed { failure: OwnedFailure::from(&failure) }));
+            Err(failure)
+        }
+    }
+}

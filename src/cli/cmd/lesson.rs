@@ -1,0 +1,377 @@
+//! `lesson …` and `verify`.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::base::clock::{Clock as _, SystemClock};
+use crate::base::failure::{Failure, Kind};
+use crate::cli::app::App;
+use crate::cli::args::{Format, LessonCommand, StatusArgs, VerifyArgs};
+use crate::cli::cmd::lab::lab_command;
+use crate::lessons::format::Step;
+use crate::lessons::library::Entry;
+use crate::lessons::progress::{self, Progress, ProgressFile};
+use crate::lessons::run::{self, Ended};
+use crate::lessons::session::Session;
+use crate::lessons::verify::{self, Patience, Verdict};
+use crate::lessons::{LessonError, Library, actions};
+use crate::ui;
+use crate::ui::terminal::Style;
+
+/// `lesson …`.
+///
+/// # Errors
+/// When the lab is not up, or there is no such lesson.
+pub async fn run(app: &App, command: LessonCommand) -> Result<u8, Failure> {
+    let library = Library::embedded().map_err(Failure::from)?;
+    match command {
+        LessonCommand::List(args) => list(app, &library, &args),
+        LessonCommand::Next { skip } => next(app, &library, skip).await,
+        LessonCommand::Show { id } => show(app, &library, id.as_deref()).await,
+        LessonCommand::Hint { id, all } => hint(app, &library, id.as_deref(), all).await,
+        LessonCommand::Solution { id } => solution(app, &library, id.as_deref()).await,
+        LessonCommand::Reset { id } => reset(app, &library, id.as_deref()).await,
+        LessonCommand::Run { ids, all, output } => unattended(app, &library, &ids, all, output).await,
+    }
+}
+
+/// A session on a lesson of the lab.
+///
+/// # Errors
+/// When the lab is not up.
+pub async fn session<'e>(app: &App, entry: &'e Entry) -> Result<Session<'e>, Failure> {
+    let client = app.client().await?;
+    let work = app.folder().lessons().join(&entry.folder);
+    Session::new(client, entry, work, app.kubectl_word(), &app.lab).await.map_err(Failure::from)
+}
+
+fn open_progress(app: &App) -> Result<ProgressFile, Failure> {
+    let folder = app.folder();
+    folder.create().map_err(Failure::from)?;
+    ProgressFile::open(&folder.progress()).map_err(Failure::from)
+}
+
+/// The lesson that is named, else the current one, else (for showing) the next one.
+fn named<'l>(library: &'l Library, progress: &Progress, id: Option<&str>) -> Result<&'l Entry, LessonError> {
+    match id.or(progress.current.as_deref()) {
+        Some(id) => library.find(id),
+        None => Err(LessonError::NoCurrent),
+    }
+}
+
+/// The step that the learner is at, else the first.
+fn current_step<'e>(entry: &'e Entry, progress: &Progress) -> Result<&'e Step, Failure> {
+    let at = progress.lessons.get(&entry.lesson.id).and_then(|p| entry.lesson.step(&p.step));
+    at.map(|(_, step)| step)
+        .or_else(|| entry.lesson.steps.first())
+        .ok_or_else(|| Failure::from(LessonError::Broken { file: entry.folder.clone(), reason: "it has no steps".to_owned() }))
+}
+
+fn list(app: &App, library: &Library, args: &StatusArgs) -> Result<u8, Failure> {
+    let progress = progress::read(&app.folder().progress()).map_err(Failure::from)?;
+    let language = app.language.code();
+    let state = |entry: &Entry| {
+        let lesson = progress.lessons.get(&entry.lesson.id);
+        if lesson.is_some_and(|l| l.passed_at.is_some()) {
+            "passed"
+        } else if progress.current.as_deref() == Some(entry.lesson.id.as_str()) {
+            "current"
+        } else if lesson.is_some_and(|l| l.skipped) {
+            "skipped"
+        } else {
+            "open"
+        }
+    };
+    if args.output == Format::Json {
+        let lessons: Vec<_> = library
+            .entries()
+            .iter()
+            .map(|e| json!({"number": e.number, "id": e.lesson.id, "title": e.title(language), "minutes": e.lesson.minutes, "difficulty": e.lesson.difficulty, "state": state(e)}))
+            .collect();
+        app.terminal.line(json!({"apiVersion": "dralab/v1", "kind": "LessonList", "items": lessons}).to_string())?;
+        return Ok(0);
+    }
+    let text = |id: &str| app.terminal.text(id, &[]);
+    let header = [text("lessons.number"), text("lessons.id"), text("lessons.title"), text("lessons.minutes"), text("lessons.state")];
+    let rows: Vec<Vec<String>> = library
+        .entries()
+        .iter()
+        .map(|e| {
+            vec![
+                e.number.to_string(),
+                e.lesson.id.clone(),
+                e.title(language).to_owned(),
+                e.lesson.minutes.to_string(),
+                text(&format!("lessons.{}", state(e))),
+            ]
+        })
+        .collect();
+    app.terminal.write(ui::table::render(&header.iter().map(String::as_str).collect::<Vec<_>>(), &rows).as_bytes())?;
+    Ok(0)
+}
+
+async fn next(app: &App, library: &Library, skip: bool) -> Result<u8, Failure> {
+    let mut file = open_progress(app)?;
+    let is_passed = |progress: &Progress, id: &str| progress.lessons.get(id).is_some_and(|l| l.passed_at.is_some());
+    if let Some(current) = file.progress.current.clone()
+        && let Ok(entry) = library.find(&current)
+        && !is_passed(&file.progress, &current)
+    {
+        if skip {
+            file.progress.lessons.entry(current).or_default().skipped = true;
+            file.progress.current = None;
+            file.save().map_err(Failure::from)?;
+        } else {
+            app.terminal.progress(app.terminal.text("lesson.stays", &[("id", &entry.lesson.id)]));
+            let session = session(app, entry).await?;
+            return show_step(app, &session, current_step(entry, &file.progress)?);
+        }
+    }
+    let open = |e: &&Entry| !file.progress.lessons.get(&e.lesson.id).is_some_and(|l| l.passed_at.is_some() || l.skipped);
+    let skipped = |e: &&Entry| file.progress.lessons.get(&e.lesson.id).is_some_and(|l| l.skipped && l.passed_at.is_none());
+    let Some(entry) = library.entries().iter().find(open).or_else(|| library.entries().iter().find(skipped).filter(|_| !skip)) else {
+        app.terminal.line(app.terminal.text("lessons.all-done", &[("count", &library.entries().len())]))?;
+        return Ok(0);
+    };
+    begin(app, entry, &mut file).await
+}
+
+async fn begin(app: &App, entry: &Entry, file: &mut ProgressFile) -> Result<u8, Failure> {
+    let session = session(app, entry).await?;
+    if let Some(need) = session.lacks().await.map_err(Failure::from)? {
+        return Err(Failure::from(LessonError::Needs { lesson: entry.lesson.id.clone(), need })
+            .hint(format!("`{}`", lab_command(app, "lesson next --skip"))));
+    }
+    let step = session.first().map_err(Failure::from)?;
+    session.begin(step, &mut file.progress, SystemClock.now()).await.map_err(Failure::from)?;
+    file.save().map_err(Failure::from)?;
+    show_step(app, &session, step)
+}
+
+/// Shows a step; on a terminal the prediction is asked for.
+fn show_step(app: &App, session: &Session<'_>, step: &Step) -> Result<u8, Failure> {
+    ui::lesson::step(&app.terminal, session.entry, &session.names, step)?;
+    if !step.work.is_empty() {
+        app.terminal.line(app.terminal.text("lesson.files", &[]))?;
+        for name in &step.work {
+            app.terminal.line(format!("  {}", app.terminal.styled(Style::Literal, &session.work.join(name).display().to_string())))?;
+        }
+        app.terminal.line("")?;
+    }
+    if let Some(predict) = &step.predict
+        && app.environment.is_interactive()
+        && app.environment.stdout_is_terminal
+    {
+        let prompt = app.terminal.text("lesson.your-prediction", &[]);
+        let choice = dialoguer::Select::new().with_prompt(prompt).items(&predict.choose).default(0).interact_opt();
+        if let Ok(Some(choice)) = choice
+            && let Some(made) = predict.choose.get(choice)
+        {
+            let mut file = open_progress(app)?;
+            file.progress.lessons.entry(session.entry.lesson.id.clone()).or_default().predictions.insert(predict.ask.clone(), made.clone());
+            file.save().map_err(Failure::from)?;
+        }
+    }
+    app.terminal.line(app.terminal.text("lesson.then-verify", &[("command", &lab_command(app, "verify"))]))?;
+    Ok(0)
+}
+
+async fn show(app: &App, library: &Library, id: Option<&str>) -> Result<u8, Failure> {
+    let progress = progress::read(&app.folder().progress()).map_err(Failure::from)?;
+    let entry = named(library, &progress, id).map_err(Failure::from)?;
+    let names = names(app, entry);
+    let step = current_step(entry, &progress)?;
+    ui::lesson::step(&app.terminal, entry, &names, step)?;
+    Ok(0)
+}
+
+/// Names for showing, without a cluster.
+fn names(app: &App, entry: &Entry) -> crate::lessons::template::Names {
+    let work = app.folder().lessons().join(&entry.folder);
+    crate::lessons::template::Names::new(&entry.lesson.namespace(), &work.display().to_string(), app.kubectl_word(), &app.lab)
+}
+
+async fn hint(app: &App, library: &Library, id: Option<&str>, all: bool) -> Result<u8, Failure> {
+    let mut file = open_progress(app)?;
+    let entry = named(library, &file.progress, id).map_err(Failure::from)?;
+    let step = current_step(entry, &file.progress)?;
+    let lesson = file.progress.lessons.entry(entry.lesson.id.clone()).or_default();
+    let shown = if all { step.hints.len() } else { (lesson.hints_shown + 1).min(step.hints.len()) };
+    lesson.hints_shown = shown;
+    file.save().map_err(Failure::from)?;
+    let names = names(app, entry);
+    for (index, hint) in step.hints.iter().take(shown).enumerate() {
+        let heading = app.terminal.text("lesson.hint", &[("number", &(index + 1)), ("all", &step.hints.len())]);
+        app.terminal.line(app.terminal.styled(Style::Strong, &heading))?;
+        ui::lesson::section(&app.terminal, entry, &names, &format!("hint {hint}"))?;
+    }
+    if step.hints.is_empty() {
+        app.terminal.progress(app.terminal.text("lesson.no-hints", &[]));
+    }
+    Ok(0)
+}
+
+async fn solution(app: &App, library: &Library, id: Option<&str>) -> Result<u8, Failure> {
+    let progress = progress::read(&app.folder().progress()).map_err(Failure::from)?;
+    let entry = named(library, &progress, id).map_err(Failure::from)?;
+    let names = names(app, entry);
+    for step in &entry.lesson.steps {
+        app.terminal.line(app.terminal.styled(Style::Strong, &app.terminal.text("lesson.solution-of", &[("step", &step.id)])))?;
+        app.terminal.line("")?;
+        for action in &step.solve {
+            for line in solution_lines(entry, &names, action)? {
+                app.terminal.line(format!("    {line}").trim_end())?;
+            }
+            app.terminal.line("")?;
+        }
+    }
+    Ok(0)
+}
+
+fn solution_lines(
+    entry: &Entry,
+    names: &crate::lessons::template::Names,
+    action: &crate::lessons::format::Action,
+) -> Result<Vec<String>, Failure> {
+    use crate::lessons::format::Action;
+    Ok(match action {
+        Action::Apply(file) => {
+            let text = actions::text(entry, &format!("solution/{file}"), names).map_err(Failure::from)?;
+            let mut lines = vec!["dralab apply -f - <<'EOF'".to_owned()];
+            lines.extend(text.trim_end().lines().map(str::to_owned));
+            lines.push("EOF".to_owned());
+            lines
+        }
+        Action::Delete(object) => vec![format!("dralab delete -n {} {}", names.namespace(), names.fill(object))],
+        Action::Wait(expect) => vec![format!("# wait until {} is {}", names.fill(&expect.object), expect.to)],
+        Action::Label(text) => vec![format!("kubectl label {}", names.fill(text))],
+    })
+}
+
+async fn reset(app: &App, library: &Library, id: Option<&str>) -> Result<u8, Failure> {
+    let mut file = open_progress(app)?;
+    let entry = named(library, &file.progress, id).map_err(Failure::from)?;
+    let session = session(app, entry).await?;
+    session.reset(&mut file.progress, SystemClock.now()).await.map_err(Failure::from)?;
+    file.save().map_err(Failure::from)?;
+    app.terminal.line(app.terminal.text("lesson.reset", &[("id", &entry.lesson.id), ("namespace", &session.names.namespace())]))?;
+    Ok(0)
+}
+
+async fn unattended(app: &App, library: &Library, ids: &[String], all: bool, output: Format) -> Result<u8, Failure> {
+    let entries: Vec<&Entry> = if all {
+        library.entries().iter().collect()
+    } else {
+        ids.iter().map(|id| library.find(id)).collect::<Result<_, _>>().map_err(Failure::from)?
+    };
+    let mut file = open_progress(app)?;
+    let before = file.progress.current.clone();
+    let (mut passed, mut failed, mut skipped) = (0usize, 0usize, 0usize);
+    let mut results = Vec::new();
+    for entry in entries {
+        let session = session(app, entry).await?;
+        let ended = run::unattended(&session, &mut file.progress, SystemClock.now(), Patience::default(), &mut |_| {})
+            .await
+            .map_err(Failure::from)?;
+        file.save().map_err(Failure::from)?;
+        let title = format!("{} {}", entry.number, entry.lesson.id);
+        match &ended {
+            Ended::Passed => {
+                passed += 1;
+                session.clean().await.map_err(Failure::from)?;
+                if output == Format::Text {
+                    app.terminal.line(format!(" {} {title}", app.terminal.styled(Style::Good, app.terminal.good_mark())))?;
+                }
+            }
+            Ended::Skipped { because } => {
+                skipped += 1;
+                if output == Format::Text {
+                    app.terminal.line(format!(" - {title}: {}", app.terminal.text("lesson.skipped", &[("because", because)])))?;
+                }
+            }
+            Ended::Failed { report } => {
+                failed += 1;
+                if output == Format::Text {
+                    app.terminal.line(format!(" {} {title}", app.terminal.styled(Style::Bad, app.terminal.bad_mark())))?;
+                    ui::lesson::report(&app.terminal, entry, &session.names, report, true)?;
+                }
+            }
+        }
+        results.push(json!({"id": entry.lesson.id, "number": entry.number, "ended": ended}));
+    }
+    file.progress.current = before;
+    file.save().map_err(Failure::from)?;
+    match output {
+        Format::Text => app.terminal.line(format!("{passed} passed, {failed} failed, {skipped} skipped"))?,
+        Format::Json => app.terminal.line(json!({"apiVersion": "dralab/v1", "kind": "LessonRun", "passed": passed, "failed": failed, "skipped": skipped, "lessons": results}).to_string())?,
+    }
+    Ok(u8::from(failed > 0 || passed == 0))
+}
+
+/// `verify`.
+///
+/// # Errors
+/// When the lab is not up, no lesson has begun, or the server cannot be asked.
+pub async fn verify(app: &App, args: &VerifyArgs) -> Result<u8, Failure> {
+    let library = Library::embedded().map_err(Failure::from)?;
+    // The lock is not held while verify waits: the learner may ask for a hint meanwhile.
+    let progress = progress::read(&app.folder().progress()).map_err(Failure::from)?;
+    let entry = named(&library, &progress, args.lesson.as_deref()).map_err(Failure::from)?;
+    let Some(lesson) = progress.lessons.get(&entry.lesson.id).cloned() else {
+        return Err(Failure::new(Kind::Usage, "DL-LESSON-03", format!("lesson \"{}\" has not begun", entry.lesson.id))
+            .hint(format!("begin it: `{}`", lab_command(app, &format!("lesson reset {}", entry.lesson.id)))));
+    };
+    let session = session(app, entry).await?;
+    let step = current_step(entry, &progress)?;
+    let json = args.output == Format::Json;
+    let patience = Patience { bound: args.timeout.map(Duration::from_secs), ..Patience::default() };
+    let report = verify::verify(&session, step, &lesson, patience, &mut |_| {}).await.map_err(Failure::from)?;
+    record(app, entry, &session, &report).await?;
+    if json {
+        let text = serde_json::to_string(&report)
+            .map_err(|error| Failure::new(Kind::Failed, "DL-OUT-02", "the answer cannot be written").because(&error))?;
+        app.terminal.line(text)?;
+    } else {
+        ui::lesson::report(&app.terminal, entry, &session.names, &report, true)?;
+        if let (Some(predict), Verdict::Passed) = (&step.predict, report.result) {
+            let made = lesson.predictions.get(&predict.ask);
+            let id = match made {
+                Some(made) if *made == predict.is => "verify.predicted-right",
+                Some(_) => "verify.predicted-wrong",
+                None => "verify.not-predicted",
+            };
+            app.terminal.line(app.terminal.text(id, &[("made", &made.cloned().unwrap_or_default()), ("is", &predict.is)]))?;
+        }
+        after(app, entry, &session, &report)?;
+    }
+    Ok(if report.result == Verdict::Passed { 0 } else { Kind::NotSatisfied.exit_code() })
+}
+
+/// Records the verdict: an attempt, the next step's begin, or that the lesson has passed.
+async fn record(app: &App, entry: &Entry, session: &Session<'_>, report: &verify::Report) -> Result<(), Failure> {
+    let mut file = open_progress(app)?;
+    file.progress.lessons.entry(entry.lesson.id.clone()).or_default().attempts += 1;
+    if report.result == Verdict::Passed {
+        if report.lesson_passed {
+            run::passed(&mut file.progress, &entry.lesson.id, SystemClock.now());
+        } else if let Some(step) = entry.lesson.steps.get(report.step_number) {
+            session.begin(step, &mut file.progress, SystemClock.now()).await.map_err(Failure::from)?;
+        }
+    }
+    file.save().map_err(Failure::from)
+}
+
+/// The next command, and what the lesson says at its end.
+fn after(app: &App, entry: &Entry, session: &Session<'_>, report: &verify::Report) -> Result<(), Failure> {
+    match report.result {
+        Verdict::Passed if report.lesson_passed => {
+            ui::lesson::section(&app.terminal, entry, &session.names, "done")?;
+            app.terminal.line(app.terminal.text("verify.lesson-passed", &[("command", &lab_command(app, "lesson next"))]))
+        }
+        Verdict::Passed => app.terminal.line(app.terminal.text("verify.step-passed", &[("command", &lab_command(app, "lesson next"))])),
+        Verdict::NotYet => app.terminal.line(
+            app.terminal.text("verify.not-yet", &[("hint", &lab_command(app, "lesson hint")), ("command", &lab_command(app, "verify"))]),
+        ),
+    }
+}

@@ -1,0 +1,327 @@
+//! The embedded backend: one background process per lab, brought up, resumed and taken down.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::Client;
+use kube::runtime::watcher;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::client::apply::{Applied, api_of};
+use crate::client::connect::{self, Proxies};
+use crate::client::{ClientError, Kinds, wait};
+use crate::cluster::{ClusterError, Home, LabFolder, LabRecord, LabSpec, install, process};
+
+/// The version that this build writes into records.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How long the lab's process may take to serve.
+const READY: Duration = Duration::from_secs(20);
+/// How long the drivers may take to publish.
+const PUBLISHED: Duration = Duration::from_secs(30);
+/// How long another `up` or `down` may keep us waiting.
+const BUSY: Duration = Duration::from_secs(60);
+/// How long the lab's process may take to end.
+const STOP: Duration = Duration::from_secs(10);
+
+/// What was asked for; what is `None` stays as it was, or gets the default.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Number of workers.
+    pub nodes: Option<u32>,
+    /// GPUs per worker.
+    pub gpus: Option<u32>,
+    /// Device profile.
+    pub profile: Option<String>,
+    /// Port of the API.
+    pub port: Option<u16>,
+}
+
+impl Wanted {
+    /// The spec that results, given what the lab was made of before.
+    #[must_use]
+    pub fn over(&self, before: Option<&LabSpec>) -> LabSpec {
+        let base = before.cloned().unwrap_or_default();
+        LabSpec {
+            nodes: self.nodes.unwrap_or(base.nodes),
+            gpus: self.gpus.or(base.gpus),
+            profile: self.profile.clone().unwrap_or(base.profile),
+            port: self.port.or(base.port),
+        }
+    }
+}
+
+/// What `up` is doing, for the terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UpEvent {
+    /// The lab's process is being started.
+    Starting,
+    /// It serves.
+    Started {
+        /// Nodes, the control plane included.
+        nodes: usize,
+    },
+    /// It ran already, as asked.
+    AlreadyRunning {
+        /// Its process.
+        pid: u32,
+    },
+    /// It ran, but by another version or made of something else, and was stopped to start again on its store.
+    Restarting {
+        /// Which dralab ran it.
+        version: String,
+    },
+    /// The manifests are being applied.
+    Installing,
+    /// The manifests are applied.
+    Installed {
+        /// How many objects there are.
+        objects: usize,
+        /// How many of them changed.
+        changed: usize,
+    },
+    /// Waiting for the drivers.
+    Publishing,
+    /// Every worker's pool is complete.
+    Published {
+        /// Devices in all.
+        devices: usize,
+        /// Slices in all.
+        slices: usize,
+    },
+}
+
+/// What `up` would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What the lab is to be made of.
+    pub spec: LabSpec,
+    /// It runs now.
+    pub running: Option<LabRecord>,
+    /// It has a store to resume.
+    pub resumes: bool,
+    /// It would be stopped and started again.
+    pub restarts: bool,
+}
+
+/// Looks at what is there and says what `up` would do.
+///
+/// # Errors
+/// When the record is not one that this build understands.
+pub fn plan(folder: &LabFolder, wanted: &Wanted) -> Result<Plan, ClusterError> {
+    let record = LabRecord::read(folder)?;
+    let spec = wanted.over(record.as_ref().map(|r| &r.spec));
+    let running = record.clone().filter(|_| folder.is_running());
+    let restarts = running.as_ref().is_some_and(|r| r.version != VERSION || r.spec != spec);
+    Ok(Plan { spec, running, resumes: record.is_some(), restarts })
+}
+
+/// Brings the lab up, or finds it up. Undoes what it made when it fails or is dropped (Ctrl-C).
+///
+/// # Errors
+/// When a step fails; what this call made is undone then.
+pub async fn up(
+    home: &Home,
+    lab: &str,
+    wanted: &Wanted,
+    executable: PathBuf,
+    report: &(dyn Fn(UpEvent) + Sync),
+) -> Result<LabRecord, ClusterError> {
+    let folder = home.lab(lab);
+    let fresh = !folder.path.exists();
+    folder.create()?;
+    let mut undo = Undo { folder: folder.clone(), pid: None, remove: fresh, armed: true };
+    let waiting = folder.clone();
+    let lock = tokio::task::spawn_blocking(move || waiting.change_lock(BUSY)).await.map_err(|error| ClusterError::Start {
+        message: format!("cannot wait for the lock: {error}"),
+        id: "DL-LAB-09",
+        hints: Vec::new(),
+    })??;
+    let plan = plan(&folder, wanted)?;
+    // Another `up` may have made the lab while this one waited for the lock; then nothing here is ours to remove.
+    undo.remove = fresh && !plan.resumes;
+    match &plan.running {
+        Some(record) if !plan.restarts => report(UpEvent::AlreadyRunning { pid: record.pid }),
+        running => {
+            if let Some(record) = running {
+                report(UpEvent::Restarting { version: record.version.clone() });
+                process::stop(&folder, record.pid, STOP).await?;
+            }
+            report(UpEvent::Starting);
+            let starting = process::start(&executable, &folder, &plan.spec)?;
+            undo.pid = starting.pid();
+            starting.ready(READY).await?;
+            report(UpEvent::Started { nodes: plan.spec.nodes as usize + 1 });
+        }
+    }
+    let record = LabRecord::read(&folder)?.ok_or_else(|| ClusterError::NotUp { lab: lab.to_owned() })?;
+    let client = connect(&record).await.map_err(api_error("a connection"))?;
+    report(UpEvent::Installing);
+    let applied = install::install(&client, lab).await?;
+    let changed = applied.iter().filter(|(_, done)| *done != Applied::Unchanged).count();
+    report(UpEvent::Installed { objects: applied.len(), changed });
+    report(UpEvent::Publishing);
+    let (devices, slices) = published(&client, &record.spec.workers(lab)).await.map_err(api_error("the resource slices"))?;
+    report(UpEvent::Published { devices, slices });
+    undo.armed = false;
+    drop(lock);
+    Ok(record)
+}
+
+/// A client for a lab of this record.
+///
+/// # Errors
+/// When its kubeconfig cannot be used.
+pub async fn connect(record: &LabRecord) -> Result<Client, ClientError> {
+    connect::by_kubeconfig(&record.kubeconfig, None, &Proxies::default()).await
+}
+
+fn api_error(what: &'static str) -> impl FnOnce(ClientError) -> ClusterError {
+    move |error| match error {
+        ClientError::TimedOut { seconds, last, .. } => ClusterError::NotReady { seconds, last },
+        other => ClusterError::Start { message: format!("cannot get {what}: {other}"), id: "DL-API-01", hints: Vec::new() },
+    }
+}
+
+/// Waits until every worker has a complete pool of its own. Returns the numbers of devices and slices.
+async fn published(client: &Client, workers: &[String]) -> Result<(usize, usize), ClientError> {
+    let kinds = Kinds::discover(client).await?;
+    let slices = api_of(client, kinds.find("resourceslices")?, "");
+    let count = |objects: &BTreeMap<String, Value>| {
+        let mut devices = 0;
+        let mut found = 0;
+        let mut missing = Vec::new();
+        for worker in workers {
+            let of_worker: Vec<&Value> = objects.values().filter(|s| s["spec"]["nodeName"].as_str() == Some(worker)).collect();
+            let newest = of_worker.iter().filter_map(|s| s["spec"]["pool"]["generation"].as_i64()).max();
+            let current: Vec<_> = of_worker.iter().filter(|s| s["spec"]["pool"]["generation"].as_i64() == newest).collect();
+            let wanted = current.first().and_then(|s| s["spec"]["pool"]["resourceSliceCount"].as_u64());
+            if wanted.is_none_or(|w| w != current.len() as u64) {
+                missing.push(worker.as_str());
+            }
+            found += current.len();
+            devices += current.iter().map(|s| s["spec"]["devices"].as_array().map_or(0, Vec::len)).sum::<usize>();
+        }
+        (devices, found, missing.len(), missing.first().map(|m| (*m).to_owned()))
+    };
+    let enough = |objects: &BTreeMap<String, Value>| {
+        let (devices, slices, missing, _) = count(objects);
+        (missing == 0).then_some((devices, slices))
+    };
+    let last = |objects: &BTreeMap<String, Value>| {
+        let (_, _, missing, first) = count(objects);
+        format!("{missing} of {} workers without a complete pool, {} the first of them", workers.len(), first.unwrap_or_default())
+    };
+    wait::until(slices, watcher::Config::default(), PUBLISHED, "complete pools on every worker", enough, last).await
+}
+
+/// What `down` did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Downed {
+    /// A process was stopped.
+    pub stopped: bool,
+    /// Files were removed.
+    pub purged: bool,
+}
+
+/// Stops the lab; like `rm -f`, a lab that is not there is fine. With `purge` its files go too.
+///
+/// # Errors
+/// When the process does not end, or files cannot be removed.
+pub async fn down(home: &Home, lab: &str, purge: bool) -> Result<Downed, ClusterError> {
+    let folder = home.lab(lab);
+    if !folder.path.exists() {
+        return Ok(Downed { stopped: false, purged: false });
+    }
+    let waiting = folder.clone();
+    let lock = tokio::task::spawn_blocking(move || waiting.change_lock(BUSY)).await.map_err(|error| ClusterError::Start {
+        message: format!("cannot wait for the lock: {error}"),
+        id: "DL-LAB-09",
+        hints: Vec::new(),
+    })??;
+    let record = match LabRecord::read(&folder) {
+        Ok(record) => record,
+        // `down --purge` is the way out for a record that cannot be read; a plain `down` must not guess.
+        Err(error) if !purge => return Err(error),
+        Err(_) => None,
+    };
+    let stopped = folder.is_running();
+    if stopped {
+        let Some(record) = &record else {
+            return Err(ClusterError::Record {
+                path: folder.record(),
+                reason: "a lab process runs here, and no record names it".to_owned(),
+            });
+        };
+        process::stop(&folder, record.pid, STOP).await?;
+    }
+    if let Some(record) = &record {
+        remove_sockets(record);
+    }
+    if purge {
+        std::fs::remove_dir_all(&folder.path).map_err(ClusterError::file("remove", &folder.path))?;
+    }
+    drop(lock);
+    Ok(Downed { stopped, purged: purge })
+}
+
+/// Removes the folder of sockets, where it is one that dralab makes.
+fn remove_sockets(record: &LabRecord) {
+    let ours = record.sockets.file_name().is_some_and(|n| n.to_string_lossy() == record.lab)
+        && record.sockets.parent().and_then(|p| p.file_name()).is_some_and(|n| n.to_string_lossy().starts_with("dralab"));
+    if ours && let Err(error) = std::fs::remove_dir_all(&record.sockets) {
+        tracing::debug!(%error, path = %record.sockets.display(), "the sockets' folder was not removed");
+    }
+    if ours && let Some(parent) = record.sockets.parent() {
+        // Only goes when it is empty: other labs may have sockets there.
+        let _ = std::fs::remove_dir(parent);
+    }
+}
+
+/// Undoes what an `up` made when it does not come to its end.
+struct Undo {
+    folder: LabFolder,
+    pid: Option<u32>,
+    remove: bool,
+    armed: bool,
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        if !self.armed {
+            return;
+        }
+        if let Some(pid) = self.pid.and_then(|p| i32::try_from(p).ok()).and_then(Pid::from_raw)
+            && self.folder.is_running()
+        {
+            let _ = kill_process(pid, Signal::TERM);
+            if !self.folder.wait_until_stopped(Duration::from_secs(5)).unwrap_or(true) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        if self.remove {
+            if let Ok(Some(record)) = LabRecord::read(&self.folder) {
+                remove_sockets(&record);
+            }
+            if let Err(error) = std::fs::remove_dir_all(&self.folder.path) {
+                tracing::debug!(%error, path = %self.folder.path.display(), "the lab's folder was not removed");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Wanted;
+    use crate::cluster::LabSpec;
+
+    #[test]
+    fn what_is_not_asked_for_stays_as_it_was() {
+        let before = LabSpec { nodes: 3, gpus: Some(4), profile: "recorded".to_owned(), port: None };
+        assert_eq!(Wanted::default().over(Some(&before)), before);
+        assert_eq!(Wanted { nodes: Some(2), ..Wanted::default() }.over(Some(&before)).nodes, 2);
+        assert_eq!(Wanted::default().over(None), LabSpec::default());
+    }
+}

@@ -1,0 +1,160 @@
+//! The record of a lab: what it is made of and where it can be reached (`lab.json`).
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::{ClusterError, LabFolder};
+
+/// The version of the record's format. A newer one is refused, never overwritten.
+pub const FORMAT: u32 = 1;
+
+/// What a lab is to be made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LabSpec {
+    /// Number of worker nodes.
+    pub nodes: u32,
+    /// GPUs per worker; `None` is the profile's own number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
+    /// Device profile: a name, or an absolute path of a YAML file.
+    pub profile: String,
+    /// The API's port, where one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+}
+
+impl Default for LabSpec {
+    fn default() -> Self {
+        LabSpec { nodes: 1, gpus: None, profile: "default".to_owned(), port: None }
+    }
+}
+
+impl LabSpec {
+    /// The name of the control-plane node of a lab.
+    #[must_use]
+    pub fn control_plane(lab: &str) -> String {
+        format!("{lab}-control-plane")
+    }
+
+    /// The names of the workers, as kind names them: `-worker`, `-worker2`, …
+    #[must_use]
+    pub fn workers(&self, lab: &str) -> Vec<String> {
+        (1..=self.nodes).map(|n| if n == 1 { format!("{lab}-worker") } else { format!("{lab}-worker{n}") }).collect()
+    }
+}
+
+/// One node and the folders that a driver on it uses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeRecord {
+    /// The node's name.
+    pub name: String,
+    /// The plugin registration folder that the node agent watches.
+    pub plugin_registry: PathBuf,
+    /// Where drivers have their sockets.
+    pub plugins: PathBuf,
+    /// Where CDI specs are written.
+    pub cdi: PathBuf,
+}
+
+/// The record of a lab.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LabRecord {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The lab's name.
+    pub lab: String,
+    /// `embedded`.
+    pub backend: String,
+    /// The dralab that runs it.
+    pub version: String,
+    /// The process of an embedded lab.
+    pub pid: u32,
+    /// The API server's address.
+    pub server: String,
+    /// The kubeconfig.
+    pub kubeconfig: PathBuf,
+    /// What it is made of.
+    pub spec: LabSpec,
+    /// The folder that holds its sockets.
+    pub sockets: PathBuf,
+    /// Its nodes, the control plane first.
+    pub nodes: Vec<NodeRecord>,
+}
+
+impl LabRecord {
+    /// Reads the record of a lab; `None` when it has none.
+    ///
+    /// # Errors
+    /// When it cannot be read, or was written by a newer dralab.
+    pub fn read(folder: &LabFolder) -> Result<Option<Self>, ClusterError> {
+        let path = folder.record();
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(ClusterError::File { action: "read", path, source }),
+        };
+        let bad = |reason: String| ClusterError::Record { path: path.clone(), reason };
+        let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+        let format = value.get("format").and_then(serde_json::Value::as_u64);
+        if format != Some(u64::from(FORMAT)) {
+            let found = format.map_or_else(|| "none".to_owned(), |f| f.to_string());
+            return Err(bad(format!("its format is {found}, and this build knows {FORMAT}")));
+        }
+        serde_json::from_value(value).map(Some).map_err(|error| bad(error.to_string()))
+    }
+
+    /// Writes the record (a temporary file, then a rename).
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, folder: &LabFolder) -> Result<(), ClusterError> {
+        let path = folder.record();
+        let text =
+            serde_json::to_string_pretty(self).map_err(|error| ClusterError::Record { path: path.clone(), reason: error.to_string() })?;
+        write_private(&path, text.as_bytes())
+    }
+}
+
+/// Writes a file that only this user can read: a temporary file in the same folder, flushed to disk, then renamed.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), ClusterError> {
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(ClusterError::file("write", path))?;
+    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(ClusterError::file("write", path))?;
+    file.persist(path).map_err(|error| ClusterError::File { action: "write", path: path.to_path_buf(), source: error.error })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LabRecord, LabSpec};
+    use crate::cluster::Home;
+
+    #[test]
+    fn workers_are_named_as_kind_names_them() {
+        let spec = LabSpec { nodes: 3, ..LabSpec::default() };
+        assert_eq!(spec.workers("dra-lab"), ["dra-lab-worker", "dra-lab-worker2", "dra-lab-worker3"]);
+        assert_eq!(LabSpec::control_plane("dra-lab"), "dra-lab-control-plane");
+    }
+
+    #[test]
+    fn a_newer_record_is_refused_and_left_alone() {
+        let dir = tempfile::tempdir().expect("a temp dir");
+        let folder = Home::new(Some(dir.path().to_path_buf()), None, None, None).expect("a home").lab("x");
+        folder.create().expect("a folder");
+        assert!(LabRecord::read(&folder).expect("no record is fine").is_none());
+        std::fs::write(folder.record(), "{\"format\": 99}").expect("written");
+        let error = LabRecord::read(&folder).expect_err("refused").to_string();
+        assert!(error.contains("its format is 99"), "{error}");
+        std::fs::write(folder.record(), "{").expect("written");
+        assert!(LabRecord::read(&folder).is_err());
+    }
+}

@@ -1,0 +1,144 @@
+//! The objects that a lesson looks at, as they are now, by `kind/name`; and a stream of their changes from a resourceVersion on.
+
+use std::collections::BTreeMap;
+
+use futures::stream::{BoxStream, SelectAll, select_all};
+use futures::{StreamExt as _, TryStreamExt as _};
+use kube::Client;
+use kube::api::{DynamicObject, ListParams, WatchEvent, WatchParams};
+use serde_json::Value;
+
+use crate::client::apply::api_of;
+use crate::client::{ClientError, Kinds};
+
+/// Kinds that every lesson is looked at with.
+const ALWAYS: [&str; 4] = ["pods", "resourceclaims", "resourceclaimtemplates", "events"];
+
+/// Objects by `kind/name`, such as `pod/pod0`.
+pub type Objects = BTreeMap<String, Value>;
+
+/// A change of one object.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// `kind/name`.
+    pub key: String,
+    /// The object after the change; the last state for a deletion.
+    pub object: Value,
+    /// It is gone.
+    pub deleted: bool,
+    /// The revision of the change, where the server tells one that can be compared.
+    pub revision: u64,
+}
+
+/// What is watched and what is there.
+pub struct View {
+    /// The objects as of [`View::listed`] and every live change since.
+    pub objects: Objects,
+    /// The highest revision of the lists.
+    pub listed: u64,
+    /// Nothing since the step's begin was missed.
+    pub complete: bool,
+    changes: SelectAll<BoxStream<'static, Result<Seen, ClientError>>>,
+}
+
+impl std::fmt::Debug for View {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("View").field("objects", &self.objects.len()).field("listed", &self.listed).finish_non_exhaustive()
+    }
+}
+
+/// Lists the kinds of a lesson in its namespace.
+///
+/// # Errors
+/// When the server cannot be reached or refuses.
+pub async fn list(client: &Client, kinds: &Kinds, namespace: &str, extra: &[String]) -> Result<(Objects, u64), ClientError> {
+    let mut objects = Objects::new();
+    let mut revision = 0;
+    for name in wanted(extra) {
+        let kind = kinds.find(&name)?;
+        let list = api_of(client, kind, namespace).list(&ListParams::default()).await?;
+        revision = revision.max(parse(list.metadata.resource_version.as_deref()));
+        for item in list.items {
+            let (key, value) = keyed(&kind.singular, item);
+            objects.insert(key, value);
+        }
+    }
+    Ok((objects, revision))
+}
+
+/// Lists, and watches from `since` (empty: from now). What is too old for the server is left out, and `complete` is false then.
+///
+/// # Errors
+/// As [`list`].
+pub async fn open(client: &Client, kinds: &Kinds, namespace: &str, extra: &[String], since: &str) -> Result<View, ClientError> {
+    let (objects, listed) = list(client, kinds, namespace, extra).await?;
+    let mut complete = !since.is_empty();
+    let mut streams = Vec::new();
+    for name in wanted(extra) {
+        let kind = kinds.find(&name)?;
+        let api = api_of(client, kind, namespace);
+        let params = WatchParams::default().timeout(290);
+        let from = if since.is_empty() { listed.to_string() } else { since.to_owned() };
+        let singular = kind.singular.clone();
+        let mut stream = api.watch(&params, &from).await?.boxed();
+        // A revision that is too old shows in the first event; look at it only if it is there at once.
+        let first = tokio::time::timeout(std::time::Duration::from_millis(if since.is_empty() { 0 } else { 30 }), stream.next())
+            .await
+            .ok()
+            .flatten();
+        let first = match first {
+            Some(Ok(WatchEvent::Error(status))) if status.code == 410 => {
+                complete = false;
+                stream = api.watch(&params, &listed.to_string()).await?.boxed();
+                None
+            }
+            other => other,
+        };
+        let all = futures::stream::iter(first).chain(stream).map_err(ClientError::from);
+        streams.push(all.try_filter_map(move |event| futures::future::ready(Ok(seen(&singular, event)))).boxed());
+    }
+    Ok(View { objects, listed, complete, changes: select_all(streams) })
+}
+
+impl View {
+    /// The next change; `None` when every watch has ended. Live changes are taken into [`View::objects`].
+    pub async fn next(&mut self) -> Option<Result<Seen, ClientError>> {
+        let change = self.changes.next().await?;
+        if let Ok(seen) = &change
+            && seen.revision > self.listed
+        {
+            if seen.deleted {
+                self.objects.remove(&seen.key);
+            } else {
+                self.objects.insert(seen.key.clone(), seen.object.clone());
+            }
+        }
+        Some(change)
+    }
+}
+
+fn wanted(extra: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = ALWAYS.iter().map(|n| (*n).to_owned()).collect();
+    names.extend(extra.iter().filter(|e| !ALWAYS.contains(&e.as_str())).cloned());
+    names
+}
+
+fn seen(singular: &str, event: WatchEvent<DynamicObject>) -> Option<Seen> {
+    let (object, deleted) = match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
+        WatchEvent::Deleted(object) => (object, true),
+        WatchEvent::Bookmark(_) | WatchEvent::Error(_) => return None,
+    };
+    let revision = parse(object.metadata.resource_version.as_deref());
+    let (key, object) = keyed(singular, object);
+    Some(Seen { key, object, deleted, revision })
+}
+
+fn keyed(singular: &str, object: DynamicObject) -> (String, Value) {
+    let key = format!("{singular}/{}", object.metadata.name.as_deref().unwrap_or_default());
+    (key, serde_json::to_value(object).unwrap_or_default())
+}
+
+fn parse(revision: Option<&str>) -> u64 {
+    revision.and_then(|r| r.parse().ok()).unwrap_or(0)
+}
