@@ -54,9 +54,9 @@ pub(super) fn prepare_namespace_update(subresource: Subresource, old: &Value, ne
         Subresource::Main => {
             let finalizers = field(field(old, "spec"), "finalizers").clone();
             if finalizers.is_null() {
-                remove(&mut new["spec"], "finalizers")
+                remove(&mut new["spec"], "finalizers");
             } else {
-                new["spec"]["finalizers"] = finalizers
+                new["spec"]["finalizers"] = finalizers;
             }
             keep(new, "status");
         }
