@@ -276,6 +276,16 @@ mod tests {
     }
 
     #[test]
+    fn depth_does_not_exhaust_the_stack() {
+        let names: Vec<String> = (0..8000).map(|number| format!("x{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let allocator = allocator(Features::latest(), &[slice("s", "p", 1, 1, &devices(&names))]);
+        let (outcome, steps) = allocator.allocate(&node(), &vec![one(32); 250]);
+        assert!(matches!(outcome, Outcome::Fits(results) if results.len() == 250));
+        assert_eq!(steps, 250 * 34 + 1);
+    }
+
+    #[test]
     fn the_search_gives_up_when_the_budget_is_spent() {
         let names: Vec<String> = (0..20).map(|number| format!("x{number}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -46,6 +46,35 @@ struct Place {
     from: CandidateIx,
 }
 
+impl Place {
+    /// Where the search goes on after a device was placed.
+    fn after(self, candidate: CandidateIx) -> Self {
+        Self { device: self.device + 1, from: candidate + 1, ..self }
+    }
+}
+
+/// A step that waits for the end of a later one. The search is recursive by nature; with a stack of its own its depth,
+/// which is up to the input, cannot exhaust the thread's.
+#[derive(Debug)]
+enum Open {
+    /// All requests of a claim are served; later claims are looked at.
+    Claim,
+    /// Alternatives of a request, the current one being tried.
+    Alternatives { place: Place, current: usize, count: usize, only_too_many: bool },
+    /// A device of a request for all devices is placed.
+    All,
+    /// A candidate is placed.
+    Candidate { place: Place, choice: usize, candidate: CandidateIx },
+}
+
+/// What comes next.
+enum Move {
+    /// A step at that place.
+    On(Place),
+    /// The step has ended so; where it is a failure all that it placed was taken back.
+    Back(Result<bool, Stop>),
+}
+
 /// A device that is placed, with what undoes it.
 #[derive(Debug)]
 pub(super) struct Placed {
@@ -80,6 +109,7 @@ pub(super) struct Search<'a, 't> {
     /// The alternative that was chosen, by claim and request.
     pub(super) chosen: Vec<Vec<usize>>,
     pub(super) placed: Vec<Placed>,
+    open: Vec<Open>,
     /// How many devices each claim has so far.
     results: Vec<i64>,
     /// The candidates that claims have for themselves in this attempt, one bit each.
@@ -111,6 +141,7 @@ impl<'a, 't> Search<'a, 't> {
             steps: 0,
             chosen: claims.iter().map(|claim| vec![0; claim.requests.len()]).collect(),
             placed: Vec::new(),
+            open: Vec::new(),
             results: vec![0; claims.len()],
             exclusive: vec![0; view.candidates.len().div_ceil(64)],
             in_use: HashMap::new(),
@@ -125,76 +156,122 @@ impl<'a, 't> Search<'a, 't> {
 
     /// Searches for devices for all claims. Where there are none, nothing stays placed.
     pub(super) fn run(&mut self) -> Result<bool, Stop> {
-        self.step(Place::default())
+        let mut next = Move::On(Place::default());
+        loop {
+            next = match next {
+                Move::On(place) => self.enter(place),
+                Move::Back(end) => match self.open.pop() {
+                    Some(open) => self.leave(open, end),
+                    None => return end,
+                },
+            };
+        }
     }
 
-    fn step(&mut self, place: Place) -> Result<bool, Stop> {
+    /// Begins a step at `place`.
+    fn enter(&mut self, place: Place) -> Move {
         self.steps += 1;
         if self.allocator.step_budget.is_some_and(|budget| self.steps > budget) {
-            return Err(Stop::GaveUp);
+            return Move::Back(Err(Stop::GaveUp));
         }
-        let Some(claim) = self.claims.get(place.claim) else { return Ok(true) };
+        let Some(claim) = self.claims.get(place.claim) else { return Move::Back(Ok(true)) };
         let Some(&request) = claim.requests.get(place.request) else {
-            let next = Place { claim: place.claim + 1, ..Place::default() };
-            return match self.step(next) {
-                Err(Stop::TooManyDevices) => Ok(false),
-                other => other,
-            };
+            self.open.push(Open::Claim);
+            return Move::On(Place { claim: place.claim + 1, ..Place::default() });
         };
         let alternative = match place.alternative {
             Some(alternative) => alternative,
-            None if request.alternatives => return self.alternatives(place, request.count),
+            None if request.alternatives => {
+                self.open.push(Open::Alternatives { place, current: 0, count: request.count, only_too_many: true });
+                return Move::On(Place { alternative: Some(0), ..place });
+            }
             None => 0,
         };
         let choice = request.first + alternative;
         let devices = self.choices[choice].devices;
         if self.choices[choice].all.as_ref().is_some_and(Vec::is_empty) {
-            return Ok(false);
+            return Move::Back(Ok(false));
         }
         if place.device >= devices {
-            return self.step(Place { claim: place.claim, request: place.request + 1, ..Place::default() });
+            return Move::On(Place { claim: place.claim, request: place.request + 1, ..Place::default() });
         }
         if devices - place.device > RESULTS_PER_CLAIM - self.results[place.claim] {
-            return Err(Stop::TooManyDevices);
+            return Move::Back(Err(Stop::TooManyDevices));
         }
         let place = Place { alternative: Some(alternative), ..place };
         if let Some(all) = &self.choices[choice].all {
             // No other order of the devices would do better.
-            let Some(&candidate) = usize::try_from(place.device).ok().and_then(|device| all.get(device)) else { return Ok(false) };
-            return Ok(self.place(choice, candidate, true)? && self.go_on(place, candidate)?);
-        }
-        for candidate in place.from..self.view.candidates.len() {
-            if self.try_candidate(choice, candidate)? && self.go_on(place, candidate)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Goes on after `candidate` was placed, and takes it back if that leads nowhere.
-    fn go_on(&mut self, place: Place, candidate: CandidateIx) -> Result<bool, Stop> {
-        let done = self.step(Place { device: place.device + 1, from: candidate + 1, ..place });
-        if !matches!(done, Ok(true)) {
-            self.take_back();
-        }
-        done
-    }
-
-    /// The alternatives in order; the first one with which everything else fits, too, is taken.
-    fn alternatives(&mut self, place: Place, count: usize) -> Result<bool, Stop> {
-        let mut only_too_many = true;
-        for alternative in 0..count {
-            match self.step(Place { alternative: Some(alternative), ..place }) {
-                Err(Stop::TooManyDevices) => {}
+            let Some(&candidate) = usize::try_from(place.device).ok().and_then(|device| all.get(device)) else {
+                return Move::Back(Ok(false));
+            };
+            return match self.place(choice, candidate, true) {
                 Ok(true) => {
-                    self.chosen[place.claim][place.request] = alternative;
-                    return Ok(true);
+                    self.open.push(Open::All);
+                    Move::On(place.after(candidate))
                 }
-                Ok(false) => only_too_many = false,
-                Err(stop) => return Err(stop),
+                other => Move::Back(other),
+            };
+        }
+        self.candidates(place, choice, place.from)
+    }
+
+    /// Tries the candidates from `next` on for one device.
+    fn candidates(&mut self, place: Place, choice: usize, next: CandidateIx) -> Move {
+        for candidate in next..self.view.candidates.len() {
+            match self.try_candidate(choice, candidate) {
+                Ok(true) => {
+                    self.open.push(Open::Candidate { place, choice, candidate });
+                    return Move::On(place.after(candidate));
+                }
+                Ok(false) => {}
+                Err(stop) => return Move::Back(Err(stop)),
             }
         }
-        if only_too_many { Err(Stop::TooManyDevices) } else { Ok(false) }
+        Move::Back(Ok(false))
+    }
+
+    /// What the end of a step means for the step that began it.
+    fn leave(&mut self, open: Open, end: Result<bool, Stop>) -> Move {
+        match open {
+            Open::Claim => Move::Back(match end {
+                Err(Stop::TooManyDevices) => Ok(false),
+                other => other,
+            }),
+            Open::All => {
+                if !matches!(end, Ok(true)) {
+                    self.take_back();
+                }
+                Move::Back(end)
+            }
+            Open::Candidate { place, choice, candidate } => {
+                if matches!(end, Ok(true)) {
+                    return Move::Back(end);
+                }
+                self.take_back();
+                match end {
+                    Err(stop) => Move::Back(Err(stop)),
+                    Ok(_) => self.candidates(place, choice, candidate + 1),
+                }
+            }
+            // The first alternative with which everything else fits, too, is taken.
+            Open::Alternatives { place, current, count, only_too_many } => {
+                let only_too_many = match end {
+                    Ok(true) => {
+                        self.chosen[place.claim][place.request] = current;
+                        return Move::Back(end);
+                    }
+                    Ok(false) => false,
+                    Err(Stop::TooManyDevices) => only_too_many,
+                    Err(stop) => return Move::Back(Err(stop)),
+                };
+                let current = current + 1;
+                if current < count {
+                    self.open.push(Open::Alternatives { place, current, count, only_too_many });
+                    return Move::On(Place { alternative: Some(current), ..place });
+                }
+                Move::Back(if only_too_many { Err(Stop::TooManyDevices) } else { Ok(false) })
+            }
+        }
     }
 
     fn reject(&mut self, choice: usize, candidate: CandidateIx, reason: Reason) {
