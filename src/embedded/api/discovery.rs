@@ -28,8 +28,20 @@ struct Part {
 const PARTS: &[Part] = &[
     Part { plural: "namespaces", name: "finalize", kind: "Namespace", verbs: &["update"] },
     Part { plural: "pods", name: "binding", kind: "Binding", verbs: &["create"] },
+    Part { plural: "pods", name: "eviction", kind: "Eviction", verbs: &["create"] },
     Part { plural: "pods", name: "log", kind: "Pod", verbs: &["get"] },
 ];
+
+/// Kinds that are answered and not stored: group, plural, singular, kind.
+const REVIEWS: &[(&str, &str, &str, &str)] = &[
+    ("authentication.k8s.io", "selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews", "selfsubjectaccessreview", "SelfSubjectAccessReview"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews", "selfsubjectrulesreview", "SelfSubjectRulesReview"),
+    ("authorization.k8s.io", "subjectaccessreviews", "subjectaccessreview", "SubjectAccessReview"),
+];
+
+/// Kinds of subresources that are of another group: kind, group, version.
+const FOREIGN: &[(&str, &str, &str)] = &[("Eviction", "policy", "v1")];
 
 /// What upstream shows for each storage version: a hash of group, version and kind.
 const STORAGE_HASHES: &[(&str, &str)] = &[
@@ -55,29 +67,36 @@ pub fn serve(path: &str, accept: &str, host: &str) -> Option<Document> {
         [] => Some(plain(&json!({"paths": paths()}))),
         ["version"] => Some(plain(&version())),
         ["api"] if wants_aggregated(accept) => Some(aggregated(&[""])),
-        ["apis"] if wants_aggregated(accept) => Some(aggregated(&groups())),
+        ["apis"] if wants_aggregated(accept) => Some(aggregated(&all_groups())),
         ["api"] => Some(plain(&json!({
             "kind": "APIVersions", "versions": ["v1"],
             "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}],
         }))),
         ["apis"] => {
-            let list: Vec<Value> = groups().into_iter().map(|name| group(name)).collect();
+            let list: Vec<Value> = all_groups().into_iter().map(group).collect();
             Some(plain(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": list})))
         }
         ["api", "v1"] => Some(plain(&json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": resource_list("")}))),
-        ["apis", name] if groups().contains(name) => {
+        ["apis", name] if all_groups().contains(name) => {
             let mut body = json!({"kind": "APIGroup", "apiVersion": "v1"});
             extend(&mut body, group(name));
             Some(plain(&body))
         }
-        ["apis", name, "v1"] if groups().contains(name) => Some(plain(&json!({
+        ["apis", name, "v1"] if all_groups().contains(name) => Some(plain(&json!({
             "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{name}/v1"), "resources": resource_list(name),
         }))),
         _ => None,
     }
 }
 
-/// The groups but the core group, in order of first appearance.
+/// The groups of reviews and [`groups`].
+fn all_groups() -> Vec<&'static str> {
+    let mut all: Vec<&str> = REVIEWS.iter().map(|(group, ..)| *group).chain(groups()).collect();
+    all.dedup();
+    all
+}
+
+/// The groups with stored kinds but the core group, in order of first appearance.
 pub(super) fn groups() -> Vec<&'static str> {
     let mut groups: Vec<&str> = RESOURCES.iter().map(|r| r.group).filter(|group| !group.is_empty()).collect();
     groups.dedup();
@@ -91,7 +110,7 @@ fn group(name: &str) -> Value {
 
 fn paths() -> Vec<String> {
     let mut paths: Vec<String> = ["/api", "/api/v1", "/apis", "/apis/"].map(str::to_owned).into();
-    for group in groups() {
+    for group in all_groups() {
         paths.extend([format!("/apis/{group}"), format!("/apis/{group}/v1")]);
     }
     paths.extend(["/healthz", "/livez", "/openapi/v3", "/openapi/v3/", "/readyz", "/version"].map(str::to_owned));
@@ -144,7 +163,12 @@ fn of_group(group: &str) -> impl Iterator<Item = &'static Resource> {
 }
 
 fn resource_list(group: &str) -> Vec<Value> {
-    let mut list = Vec::new();
+    let reviews = REVIEWS.iter().filter(|(own, ..)| *own == group);
+    let mut list: Vec<Value> = reviews
+        .map(|(_, plural, singular, kind)| {
+            json!({"name": plural, "singularName": singular, "namespaced": false, "kind": kind, "verbs": ["create"]})
+        })
+        .collect();
     for resource in of_group(group) {
         let mut entry = json!({
             "name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
@@ -156,10 +180,15 @@ fn resource_list(group: &str) -> Vec<Value> {
         }
         list.push(entry);
         for (name, kind, verbs) in parts(resource) {
-            list.push(json!({
+            let mut entry = json!({
                 "name": format!("{}/{name}", resource.plural), "singularName": "", "namespaced": resource.namespaced,
                 "kind": kind, "verbs": verbs,
-            }));
+            });
+            if let Some((_, group, version)) = FOREIGN.iter().find(|(foreign, ..)| *foreign == kind) {
+                entry["group"] = json!(group);
+                entry["version"] = json!(version);
+            }
+            list.push(entry);
         }
     }
     list
@@ -189,7 +218,13 @@ fn aggregated(groups: &[&str]) -> Document {
     let items: Vec<Value> = groups
         .iter()
         .map(|group| {
-            let resources: Vec<Value> = of_group(group).map(aggregated_resource).collect();
+            let reviews = REVIEWS.iter().filter(|(own, ..)| own == group).map(|(_, plural, singular, kind)| {
+                json!({
+                    "resource": plural, "responseKind": response_kind(kind), "scope": "Cluster", "singularResource": singular,
+                    "verbs": ["create"],
+                })
+            });
+            let resources: Vec<Value> = reviews.chain(of_group(group).map(aggregated_resource)).collect();
             let mut metadata = Map::new();
             if !group.is_empty() {
                 metadata.insert("name".to_owned(), json!(group));
@@ -207,17 +242,22 @@ fn aggregated(groups: &[&str]) -> Document {
     }
 }
 
+/// Kinds of the resource's own group are named without it.
+fn response_kind(kind: &str) -> Value {
+    let (_, group, version) = FOREIGN.iter().find(|(foreign, ..)| *foreign == kind).unwrap_or(&("", "", ""));
+    json!({"group": group, "version": version, "kind": kind})
+}
+
 fn aggregated_resource(resource: &'static Resource) -> Value {
-    let kind = |kind: &str| json!({"group": "", "version": "", "kind": kind});
     let mut entry = json!({
-        "resource": resource.plural, "responseKind": kind(resource.kind),
+        "resource": resource.plural, "responseKind": response_kind(resource.kind),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular, "verbs": verbs(resource),
     });
     short_names_and_categories(&mut entry, resource);
     let subresources: Vec<Value> = parts(resource)
         .into_iter()
-        .map(|(name, part, verbs)| json!({"subresource": name, "responseKind": kind(part), "verbs": verbs}))
+        .map(|(name, part, verbs)| json!({"subresource": name, "responseKind": response_kind(part), "verbs": verbs}))
         .collect();
     if !subresources.is_empty() {
         entry["subresources"] = json!(subresources);

@@ -80,7 +80,14 @@ pub static RULES: &[(&str, &str, ListRule)] = &[
     ("PodStatus", "hostIPs", HOST_IPS),
     ("PodStatus", "podIPs", by(&["ip"])),
     ("PodStatus", "resourceClaimStatuses", retain(&["name"])),
-    ("PodStatus", "nodeAllocatableResourceClaimStatuses", owned(&["resourceClaimName"])),
+    ("PodStatus", "nodeAllocatableResourceClaimStatuses", by(&["resourceClaimName"])),
+    ("PodStatus", "volumeHealth", owned(&["name"])),
+    ("PodVolumeHealth", "healthConditions", by(&["status", "reason"])),
+    ("NodeAllocatableResourceClaimStatus", "containers", SET),
+    ("NodeAllocatableResourceClaimStatus", "mapping", by(&["name"])),
+    ("NodeAllocatableResourceClaimStatus", "overhead", by(&["name"])),
+    ("NodePodPreemptionPolicy", "disableResizePreemption", SET),
+    ("VolumeMount", "bindMountOptions", SET),
     ("ContainerStatus", "allocatedResourcesStatus", by(&["name"])),
     ("ContainerStatus", "volumeMounts", by(&["mountPath"])),
     ("ResourceStatus", "resources", owned(&["resourceID"])),
@@ -94,6 +101,7 @@ pub static RULES: &[(&str, &str, ListRule)] = &[
 /// Structs that are owned as a whole (`+structType=atomic`).
 pub const ATOMIC_STRUCTS: &[&str] = &[
     "ConfigMapKeySelector",
+    "EvictionResponder",
     "FileKeySelector",
     "LabelSelector",
     "LocalObjectReference",

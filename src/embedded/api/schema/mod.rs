@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use k8s_openapi::api::{core::v1 as core, resource::v1 as dra};
+use k8s_openapi::api::{authentication::v1 as authentication, authorization::v1 as authorization};
+use k8s_openapi::api::{core::v1 as core, policy::v1 as policy, resource::v1 as dra};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
@@ -185,6 +186,11 @@ pub fn definitions() -> serde_json::Map<String, Value> {
         dra::ResourceClaim,
         dra::ResourceClaimTemplate,
         dra::ResourceSlice,
+        authentication::SelfSubjectReview,
+        authorization::SelfSubjectAccessReview,
+        authorization::SelfSubjectRulesReview,
+        authorization::SubjectAccessReview,
+        policy::Eviction,
         k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions,
         k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta,
         k8s_openapi::apimachinery::pkg::apis::meta::v1::Status,
