@@ -1,4 +1,5 @@
-//! Controllers: claims from templates, claim release, owner garbage collection, namespaces.
+//! Controllers: claims from templates, claim release, owner garbage collection, namespaces and what each of them has,
+//! pods on missing nodes, expiry of events.
 //!
 //! Each is a client of the API and a task of its own, driven by watches; none polls. Failed work comes back with the
 //! delays of client-go's work queue, on the lab's clock.
@@ -12,8 +13,13 @@ use tokio_util::sync::CancellationToken;
 use super::api::{Api, Caller, Status};
 use crate::base::clock::SharedClock;
 
+mod accounts;
 mod claims;
+mod expiry;
+mod garbage;
 mod informer;
+mod namespaces;
+mod pods;
 mod queue;
 #[cfg(test)]
 mod testing;
@@ -38,8 +44,26 @@ impl Controllers {
     /// Starts all controllers. Must be called within a tokio runtime.
     #[must_use]
     pub fn start(api: &Api, clock: &SharedClock, shutdown: &CancellationToken) -> Self {
+        Self::start_with_root_ca(api, clock, "", shutdown)
+    }
+
+    /// As [`Controllers::start`], publishing a certificate (PEM) as `kube-root-ca.crt` in every namespace.
+    #[must_use]
+    pub fn start_with_root_ca(api: &Api, clock: &SharedClock, root_ca: &str, shutdown: &CancellationToken) -> Self {
         let mut controllers = Controllers { tasks: JoinSet::new() };
-        controllers.spawn("resource claims", claims::run(api.clone(), clock.clone(), shutdown.clone()));
+        let seat = || (api.clone(), clock.clone(), shutdown.clone());
+        let (to, by, until) = seat();
+        controllers.spawn("resource claims", claims::run(to, by, until));
+        let (to, by, until) = seat();
+        controllers.spawn("garbage collector", garbage::run(to, by, until));
+        let (to, by, until) = seat();
+        controllers.spawn("namespaces", namespaces::run(to, by, until));
+        let (to, by, until) = seat();
+        controllers.spawn("accounts", accounts::run(to, by, root_ca.to_owned(), until));
+        let (to, by, until) = seat();
+        controllers.spawn("pods of missing nodes", pods::run(to, by, until));
+        let (to, by, until) = seat();
+        controllers.spawn("expiry of events", expiry::run(to, by, until));
         controllers
     }
 
