@@ -2,5 +2,6 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests too")]
 
+mod driver;
 mod layers;
 mod protos;
