@@ -153,7 +153,8 @@ impl Round<'_> {
                 self.nodes[*index].score = Some(score);
             }
         }
-        let best = fitting.into_iter().map(|index| &self.nodes[index]).min_by(|a, b| b.score.cmp(&a.score).then_with(|| a.node.cmp(&b.node)))?;
+        let best =
+            fitting.into_iter().map(|index| &self.nodes[index]).min_by(|a, b| b.score.cmp(&a.score).then_with(|| a.node.cmp(&b.node)))?;
         let Verdict::Fits { allocations } = &best.verdict else {
             return None;
         };
@@ -168,11 +169,7 @@ impl Round<'_> {
         });
         let deallocated = claims::to_deallocate(self.needs, &self.unavailable, self.pod).map(|claim| key_of_claim(claim));
         let post = PostFilter { deallocates: deallocated.is_some(), never_preempts: self.pod.never_preempts };
-        Decision::Unschedulable {
-            message: message::unschedulable(total, None, &self.nodes, post),
-            plugins: plugins.collect(),
-            deallocated,
-        }
+        Decision::Unschedulable { message: message::unschedulable(total, None, &self.nodes, post), plugins: plugins.collect(), deallocated }
     }
 }
 

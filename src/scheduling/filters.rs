@@ -15,9 +15,8 @@ const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// The first filter before DynamicResources that rejects the pod on the node, or `None`.
 #[must_use]
 pub fn check(pod: &PodView, node: &NodeView, usage: Option<&Usage>) -> Option<Verdict> {
-    let refused = |plugin, reason: &'static str, resolvable| {
-        Some(Verdict::Refused { plugin, reasons: vec![Cow::Borrowed(reason)], resolvable })
-    };
+    let refused =
+        |plugin, reason: &'static str, resolvable| Some(Verdict::Refused { plugin, reasons: vec![Cow::Borrowed(reason)], resolvable });
     if node.unschedulable && !tolerates_cordon(pod) {
         return refused(Plugin::NodeUnschedulable, "node(s) were unschedulable", false);
     }
@@ -115,12 +114,14 @@ mod tests {
                    "status": {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "2"}}})
         };
         let taint = json!([{"key": "k", "effect": "NoSchedule"}]);
-        let container = |cpu: &str| json!([{"name": "c", "resources": {"requests": {"cpu": cpu}}, "ports": [{"containerPort": 1, "hostPort": 80}]}]);
+        let container =
+            |cpu: &str| json!([{"name": "c", "resources": {"requests": {"cpu": cpu}}, "ports": [{"containerPort": 1, "hostPort": 80}]}]);
         let plain = json!({"containers": container("1")});
         let mut used = Usage { pods: 1, ..Usage::default() };
         used.requests.milli_cpu = 1500;
         let mut full = Usage { pods: 2, ..Usage::default() };
         full.ports.push(HostPort { address: String::new(), protocol: "TCP".to_owned(), port: 80 });
+        let empty = Usage::default();
         let elsewhere = json!({"containers": container("1"), "nodeSelector": {"zone": "b"}});
         let table: Vec<(Value, Value, &Usage, Option<(&[&str], bool)>)> = vec![
             (plain.clone(), node(taint.clone(), true), &used, Some((&["node(s) were unschedulable"], false))),
@@ -140,7 +141,7 @@ mod tests {
                 &full,
                 Some((&["Too many pods", "Insufficient nosuch.example.com/gpu"], false)),
             ),
-            (plain, node(json!([{"key": "k", "effect": "PreferNoSchedule"}]), false), &Usage::default(), None),
+            (plain, node(json!([{"key": "k", "effect": "PreferNoSchedule"}]), false), &empty, None),
         ];
         for (pod, node, usage, expected) in table {
             let expected = expected.map(|(reasons, resolvable)| (reasons.iter().map(|r| (*r).to_owned()).collect(), resolvable));

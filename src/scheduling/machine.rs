@@ -51,7 +51,7 @@ impl Machine {
     /// An empty one.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let snapshot = Snapshot::new(settings.features.clone());
+        let snapshot = Snapshot::new(settings.features);
         Machine { settings, snapshot, queue: Queue::default(), binding: HashMap::new(), round: 0 }
     }
 
@@ -65,6 +65,12 @@ impl Machine {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.queue.counts()
+    }
+
+    /// True if this object, in this revision or a later one, is known already: it need not be read again.
+    #[must_use]
+    pub fn knows(&self, object: &serde_json::Value) -> bool {
+        self.snapshot.knows(object)
     }
 
     /// When [`Machine::next`] has something to do though nothing changes.
@@ -218,11 +224,7 @@ impl Machine {
                 reserves.push(Write::AddFinalizer { claim: reference.clone() });
             }
             if new.is_some() || !is_reserved_for(claim, pod.uid().as_str()) {
-                reserves.push(Write::Reserve {
-                    claim: reference,
-                    allocation: new.cloned().map(Box::new),
-                    pod: pod.reference.clone(),
-                });
+                reserves.push(Write::Reserve { claim: reference, allocation: new.cloned().map(Box::new), pod: pod.reference.clone() });
             }
         }
         // The nomination tells what is coming while PreBind works; without claims there is nothing to wait for.

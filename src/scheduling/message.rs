@@ -101,7 +101,15 @@ mod tests {
                  deallocation of ResourceClaim completed, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
             ),
             (
-                unschedulable(12, None, &(0..10).map(|_| devices()).chain([taint(), verdict(&["Insufficient cpu", "Insufficient memory"], true)]).collect::<Vec<_>>(), none),
+                unschedulable(
+                    12,
+                    None,
+                    &(0..10)
+                        .map(|_| devices())
+                        .chain([taint(), verdict(&["Insufficient cpu", "Insufficient memory"], true)])
+                        .collect::<Vec<_>>(),
+                    none,
+                ),
                 "0/12 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 node(s) had untolerated taint(s), 10 cannot allocate all claims. \
                  preemption: 0/12 nodes are available: 1 No preemption victims found for incoming pod, 11 Preemption is not helpful for scheduling.",
             ),

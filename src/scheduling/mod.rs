@@ -31,6 +31,8 @@ pub mod machine;
 pub mod message;
 pub mod plan;
 pub mod queue;
+#[cfg(test)]
+mod recordings;
 pub mod resources;
 pub mod score;
 pub mod snapshot;

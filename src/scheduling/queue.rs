@@ -309,13 +309,16 @@ fn rank(entry: &Entry) -> Rank {
 }
 
 /// When the entry's back-off has passed: 1 s, doubling up to 10 s, counted in errors in a row, else in rejections.
+/// Upstream lets pods out at whole seconds, those of the window that has ended (`backoffQOrderingWindowDuration`):
+/// recorded retries come 1 to 2 s, then 3, 5, 9 and 11 s after each other.
 fn ready_at(entry: &Entry) -> Timestamp {
     let failures = if entry.errors > 0 { entry.errors } else { entry.unschedulable };
     if failures == 0 {
         return entry.since;
     }
     let backoff = FIRST_BACKOFF.saturating_mul(1_u32.checked_shl(failures - 1).unwrap_or(u32::MAX)).min(LONGEST_BACKOFF);
-    after(entry.since, backoff)
+    let window = after(entry.since, backoff).as_second();
+    Timestamp::from_second(window.saturating_add(1)).unwrap_or(Timestamp::MAX)
 }
 
 fn after(at: Timestamp, delay: Duration) -> Timestamp {
@@ -367,13 +370,16 @@ mod tests {
         let mut queue = Queue::default();
         queue.add(pod("p", 0), false, at(0));
         let mut now = 0;
-        for wait in [1000, 2000, 4000, 8000, 10_000, 10_000] {
+        for wait in [2000, 3000, 5000, 9000, 11_000, 11_000] {
             assert_eq!(popped(&mut queue, now).as_deref(), Some("p"));
             queue.fail(&Uid::from("p"), at(now));
             assert_eq!(queue.next_due(), Some(at(now + wait)));
             assert_eq!(popped(&mut queue, now + wait - 1), None);
             now += wait;
         }
+        assert_eq!(popped(&mut queue, now).as_deref(), Some("p"));
+        queue.fail(&Uid::from("p"), at(now + 921));
+        assert_eq!(queue.next_due(), Some(at(now + 11_000)), "the window that the back-off ends in");
     }
 
     #[test]

@@ -113,9 +113,7 @@ mod tests {
         let (a, b) = (node(json!([]), "a"), node(json!([]), "b"));
         let mut busy = Usage { pods: 1, ..Usage::default() };
         busy.scored.milli_cpu = 1000;
-        let pair = |claims| {
-            [Candidate { node: &a, usage: Some(&busy), claims }, Candidate { node: &b, usage: None, claims: 0 }]
-        };
+        let pair = |claims| [Candidate { node: &a, usage: Some(&busy), claims }, Candidate { node: &b, usage: None, claims: 0 }];
         let made = scores(&plain, &pair(0));
         assert!(made[0] < made[1], "{made:?}");
         let made = scores(&plain, &pair(8));
@@ -126,7 +124,8 @@ mod tests {
         let made = scores(&prefers, &pair(0));
         assert!(made[0] > made[1], "a preference: {made:?}");
         let tainted = node(json!([{"key": "k", "effect": "PreferNoSchedule"}]), "b");
-        let made = scores(&plain, &[Candidate { node: &a, usage: Some(&busy), claims: 0 }, Candidate { node: &tainted, usage: None, claims: 0 }]);
+        let made =
+            scores(&plain, &[Candidate { node: &a, usage: Some(&busy), claims: 0 }, Candidate { node: &tainted, usage: None, claims: 0 }]);
         assert!(made[0] > made[1], "a taint to avoid: {made:?}");
     }
 

@@ -9,7 +9,7 @@ use super::change::Change;
 use super::hints::Event;
 use super::resources::Resources;
 use super::view::{HostPort, Key, NodeView, PodView, Uid, allocation};
-use crate::allocator::{AllocatedState, Allocator, Features};
+use crate::allocator::{AllocatedState, Allocator, Features, Inventory};
 
 /// What pods take from one node.
 #[derive(Clone, Debug, Default)]
@@ -57,8 +57,17 @@ pub struct Snapshot {
     charged: HashMap<Uid, (String, Arc<PodView>)>,
     assumed: HashMap<Uid, String>,
     in_flight: BTreeMap<Uid, Arc<ResourceClaim>>,
+    /// Prepared slices; `None` after slices have changed.
+    inventory: Option<Arc<Inventory>>,
+    /// What allocations hold; `None` after one was given back (then it is collected anew).
+    taken: Option<Arc<AllocatedState>>,
+    /// Made of the two above and the classes.
     allocator: Option<Arc<Allocator>>,
 }
+
+/// How many steps the search for one node may take before it gives up; far more than any sensible claim needs, few
+/// enough that the scheduler answers within seconds (upstream gives up after 10 s).
+const STEP_BUDGET: u64 = 2_000_000;
 
 impl Snapshot {
     /// An empty cluster with these feature gates.
@@ -94,9 +103,7 @@ impl Snapshot {
             Change::ClaimGone(key, uid) => {
                 let held = self.claims.get(key).filter(|held| held.metadata.uid.as_deref() == Some(uid.as_str()))?.clone();
                 self.claims.remove(key);
-                if allocation(&held).is_some() {
-                    self.allocator = None;
-                }
+                self.holds_changed(allocation(&held), None);
                 None
             }
             Change::Class(class) => {
@@ -111,12 +118,12 @@ impl Snapshot {
             }
             Change::Slice(slice) => {
                 self.slices.insert(slice.metadata.name.clone().unwrap_or_default(), slice.clone());
-                self.allocator = None;
+                (self.inventory, self.allocator) = (None, None);
                 Some(Event::SliceChanged)
             }
             Change::SliceGone(name) => {
                 self.slices.remove(name);
-                self.allocator = None;
+                (self.inventory, self.allocator) = (None, None);
                 None
             }
         }
@@ -159,9 +166,7 @@ impl Snapshot {
         {
             return None;
         }
-        if allocation(claim) != old.as_deref().and_then(allocation) {
-            self.allocator = None;
-        }
+        self.holds_changed(old.as_deref().and_then(allocation), allocation(claim));
         self.claims.insert(key, claim.clone());
         Some(Event::ClaimChanged { old, new: claim.clone() })
     }
@@ -208,15 +213,32 @@ impl Snapshot {
     /// Marks a claim as about to get this allocation; other pods wait for it and its devices are taken.
     pub fn begin_allocation(&mut self, claim: &Arc<ResourceClaim>, result: AllocationResult) {
         let mut coming = ResourceClaim::clone(claim);
+        self.holds_changed(None, Some(&result));
         coming.status.get_or_insert_default().allocation = Some(result);
         self.in_flight.insert(uid_of_claim(claim), Arc::new(coming));
-        self.allocator = None;
     }
 
-    /// The allocation of a claim was written or given up.
+    /// The allocation of a claim was written (then the claim is here with it already) or given up.
     pub fn end_allocation(&mut self, claim: &str) {
-        if self.in_flight.remove(claim).is_some() {
-            self.allocator = None;
+        if let Some(coming) = self.in_flight.remove(claim) {
+            let written = self.claims.get(&key_of_claim(&coming)).and_then(|held| allocation(held));
+            if written.map(|written| &written.devices) != allocation(&coming).map(|coming| &coming.devices) {
+                self.holds_changed(allocation(&coming), None);
+            }
+        }
+    }
+
+    /// Devices that are taken are added to what is known; once some are given back all is collected anew, for another
+    /// claim may hold the same devices.
+    fn holds_changed(&mut self, old: Option<&AllocationResult>, new: Option<&AllocationResult>) {
+        if old.map(|old| &old.devices) == new.map(|new| &new.devices) {
+            return;
+        }
+        self.allocator = None;
+        if old.is_some() {
+            self.taken = None;
+        } else if let (Some(taken), Some(new)) = (&mut self.taken, new) {
+            Arc::make_mut(taken).add(new, self.features);
         }
     }
 
@@ -231,11 +253,15 @@ impl Snapshot {
         if let Some(allocator) = &self.allocator {
             return allocator.clone();
         }
-        let written = self.claims.values().filter(|claim| allocation(claim).is_some());
-        let coming = self.in_flight.values();
-        let state = AllocatedState::from_claims(written.chain(coming).map(|claim| &**claim), &self.features);
-        let slices: Vec<_> = self.slices.values().cloned().collect();
-        let allocator = Arc::new(Allocator::new(self.features.clone(), &slices, &self.classes, state));
+        let features = self.features;
+        let (claims, in_flight, slices) = (&self.claims, &self.in_flight, &self.slices);
+        let taken = self.taken.get_or_insert_with(|| {
+            Arc::new(AllocatedState::from_claims(claims.values().chain(in_flight.values()).map(|claim| &**claim), &features))
+        });
+        let inventory =
+            self.inventory.get_or_insert_with(|| Arc::new(Inventory::new(features, &slices.values().cloned().collect::<Vec<_>>())));
+        let allocator = Allocator::with_inventory(inventory.clone(), &self.classes, taken).with_step_budget(STEP_BUDGET);
+        let allocator = Arc::new(allocator);
         self.allocator = Some(allocator.clone());
         allocator
     }
@@ -250,6 +276,17 @@ impl Snapshot {
     #[must_use]
     pub fn usage(&self, node: &str) -> Option<&Usage> {
         self.usage.get(node)
+    }
+
+    /// True if this claim, in this revision or a later one, is known already. Other kinds are written by others.
+    #[must_use]
+    pub fn knows(&self, object: &serde_json::Value) -> bool {
+        let text = |pointer: &str| object.pointer(pointer).and_then(serde_json::Value::as_str);
+        text("/kind") == Some("ResourceClaim")
+            && self.claims.get(&super::change::key_of(object)).is_some_and(|held| {
+                held.metadata.uid.as_deref() == text("/metadata/uid")
+                    && text("/metadata/resourceVersion").is_some_and(|new| !older(revision(held), new))
+            })
     }
 
     /// A pod.
@@ -351,9 +388,7 @@ mod tests {
 
     #[test]
     fn an_older_claim_does_not_replace_a_newer_one() {
-        let claim = |revision: &str| {
-            json!({"kind": "ResourceClaim", "metadata": {"namespace": "n", "name": "c", "uid": "u", "resourceVersion": revision}})
-        };
+        let claim = |revision: &str| json!({"kind": "ResourceClaim", "metadata": {"namespace": "n", "name": "c", "uid": "u", "resourceVersion": revision}});
         let mut snapshot = Snapshot::default();
         assert!(snapshot.apply(&change(claim("9"))).is_some());
         assert!(snapshot.apply(&change(claim("8"))).is_none());

@@ -193,10 +193,7 @@ impl PodView {
         let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.clone()).unwrap_or_default();
         PodView {
             reference: PodRef {
-                key: Key {
-                    namespace: metadata.namespace.unwrap_or_default(),
-                    name: metadata.name.unwrap_or_default(),
-                },
+                key: Key { namespace: metadata.namespace.unwrap_or_default(), name: metadata.name.unwrap_or_default() },
                 uid: Uid::from(metadata.uid.as_deref().unwrap_or_default()),
                 revision: metadata.resource_version.unwrap_or_default(),
             },
