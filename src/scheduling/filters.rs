@@ -95,13 +95,11 @@ mod tests {
     use super::super::view::{HostPort, NodeView, PodView};
     use super::check;
 
-    fn refusal(pod: Value, node: Value, usage: &Usage) -> Option<(Vec<String>, bool)> {
+    fn refusal(pod: &Value, node: Value, usage: &Usage) -> Option<(Vec<String>, bool)> {
         let pod = PodView::read(serde_json::from_value(json!({"spec": pod})).expect("a pod"));
         let node = NodeView::read(serde_json::from_value(node).expect("a node"));
         match check(&pod, &node, Some(usage)) {
-            Some(Verdict::Refused { reasons, resolvable, .. }) => {
-                Some((reasons.iter().map(|reason| reason.to_string()).collect(), resolvable))
-            }
+            Some(Verdict::Refused { reasons, resolvable, .. }) => Some((reasons.iter().map(ToString::to_string).collect(), resolvable)),
             None => None,
             Some(other) => panic!("{other:?}"),
         }
@@ -123,7 +121,8 @@ mod tests {
         full.ports.push(HostPort { address: String::new(), protocol: "TCP".to_owned(), port: 80 });
         let empty = Usage::default();
         let elsewhere = json!({"containers": container("1"), "nodeSelector": {"zone": "b"}});
-        let table: Vec<(Value, Value, &Usage, Option<(&[&str], bool)>)> = vec![
+        type Expected<'a> = Option<(&'a [&'a str], bool)>;
+        let table: Vec<(Value, Value, &Usage, Expected<'_>)> = vec![
             (plain.clone(), node(taint.clone(), true), &used, Some((&["node(s) were unschedulable"], false))),
             (
                 json!({"containers": container("1"), "tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]}),
@@ -145,7 +144,7 @@ mod tests {
         ];
         for (pod, node, usage, expected) in table {
             let expected = expected.map(|(reasons, resolvable)| (reasons.iter().map(|r| (*r).to_owned()).collect(), resolvable));
-            assert_eq!(refusal(pod.clone(), node, usage), expected, "{pod}");
+            assert_eq!(refusal(&pod, node, usage), expected, "{pod}");
         }
     }
 }

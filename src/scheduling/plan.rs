@@ -310,13 +310,13 @@ mod tests {
         ClaimRef { key: Key::new("n", "c"), uid: Uid::from("cu") }
     }
 
-    fn object(status: Value) -> Value {
+    fn object(status: &Value) -> Value {
         json!({"metadata": {"namespace": "n", "name": "c", "uid": "cu"}, "status": status})
     }
 
     #[test]
     fn a_claim_goes_up_and_down() {
-        let with_finalizer = Write::AddFinalizer { claim: claim() }.apply(&object(json!({})), now()).expect("fine").expect("a change");
+        let with_finalizer = Write::AddFinalizer { claim: claim() }.apply(&object(&json!({})), now()).expect("fine").expect("a change");
         assert_eq!(with_finalizer["metadata"]["finalizers"], json!([FINALIZER]));
         assert_eq!(Write::AddFinalizer { claim: claim() }.apply(&with_finalizer, now()), Ok(None));
         let reserve = |new: bool| Write::Reserve { claim: claim(), allocation: new.then(Box::default), pod: pod() };
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn the_257th_consumer_is_refused() {
         let consumers: Vec<Value> = (0..256).map(|number| json!({"uid": number.to_string()})).collect();
-        let full = object(json!({"allocation": {}, "reservedFor": consumers}));
+        let full = object(&json!({"allocation": {}, "reservedFor": consumers}));
         let write = Write::Reserve { claim: claim(), allocation: None, pod: pod() };
         assert_eq!(write.apply(&full, now()), Err(WriteError::Full(Key::new("n", "c"))));
     }

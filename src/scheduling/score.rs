@@ -98,7 +98,7 @@ mod tests {
     use super::super::view::{NodeView, PodView};
     use super::{Candidate, normalised, scores};
 
-    fn node(taints: serde_json::Value, zone: &str) -> NodeView {
+    fn node(taints: &serde_json::Value, zone: &str) -> NodeView {
         NodeView::read(
             serde_json::from_value(json!({"metadata": {"name": zone, "labels": {"zone": zone}}, "spec": {"taints": taints},
                 "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}))
@@ -108,9 +108,9 @@ mod tests {
 
     #[test]
     fn an_emptier_node_is_better_and_preferences_outweigh() {
-        let pod = |spec: serde_json::Value| PodView::read(serde_json::from_value(json!({"spec": spec})).expect("a pod"));
-        let plain = pod(json!({"containers": [{"name": "c"}]}));
-        let (a, b) = (node(json!([]), "a"), node(json!([]), "b"));
+        let pod = |spec: &serde_json::Value| PodView::read(serde_json::from_value(json!({"spec": spec})).expect("a pod"));
+        let plain = pod(&json!({"containers": [{"name": "c"}]}));
+        let (a, b) = (node(&json!([]), "a"), node(&json!([]), "b"));
         let mut busy = Usage { pods: 1, ..Usage::default() };
         busy.scored.milli_cpu = 1000;
         let pair = |claims| [Candidate { node: &a, usage: Some(&busy), claims }, Candidate { node: &b, usage: None, claims: 0 }];
@@ -118,12 +118,12 @@ mod tests {
         assert!(made[0] < made[1], "{made:?}");
         let made = scores(&plain, &pair(8));
         assert!(made[0] > made[1], "an earlier alternative: {made:?}");
-        let prefers = pod(json!({"containers": [{"name": "c"}], "affinity": {"nodeAffinity": {
+        let prefers = pod(&json!({"containers": [{"name": "c"}], "affinity": {"nodeAffinity": {
             "preferredDuringSchedulingIgnoredDuringExecution": [
                 {"weight": 1, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}}]}}}));
         let made = scores(&prefers, &pair(0));
         assert!(made[0] > made[1], "a preference: {made:?}");
-        let tainted = node(json!([{"key": "k", "effect": "PreferNoSchedule"}]), "b");
+        let tainted = node(&json!([{"key": "k", "effect": "PreferNoSchedule"}]), "b");
         let made =
             scores(&plain, &[Candidate { node: &a, usage: Some(&busy), claims: 0 }, Candidate { node: &tainted, usage: None, claims: 0 }]);
         assert!(made[0] > made[1], "a taint to avoid: {made:?}");

@@ -348,8 +348,8 @@ mod tests {
     use super::super::view::{Key, Uid};
     use super::Snapshot;
 
-    fn change(object: Value) -> Change {
-        Change::read(&object, false).expect("readable").expect("a kind that counts")
+    fn change(object: &Value) -> Change {
+        Change::read(object, false).expect("readable").expect("a kind that counts")
     }
 
     fn pod(revision: &str, node: Option<&str>, phase: &str) -> Value {
@@ -360,16 +360,16 @@ mod tests {
     #[test]
     fn a_pod_is_charged_from_the_assumption_to_its_end() {
         let mut snapshot = Snapshot::default();
-        let Change::Pod(view) = change(pod("1", None, "Pending")) else { panic!("a pod") };
+        let Change::Pod(view) = change(&pod("1", None, "Pending")) else { panic!("a pod") };
         snapshot.apply(&Change::Pod(view.clone()));
         snapshot.assume(&view, "w");
         let cpu = |snapshot: &Snapshot| snapshot.usage("w").map(|usage| usage.requests.milli_cpu);
         assert_eq!(cpu(&snapshot), Some(1000));
-        snapshot.apply(&change(pod("2", Some("w"), "Pending")));
-        snapshot.apply(&change(pod("3", Some("w"), "Running")));
+        snapshot.apply(&change(&pod("2", Some("w"), "Pending")));
+        snapshot.apply(&change(&pod("3", Some("w"), "Running")));
         assert_eq!(cpu(&snapshot), Some(1000));
         assert!(snapshot.forget(&Uid::from("u")).is_none(), "a bound pod is not forgotten");
-        assert!(matches!(snapshot.apply(&change(pod("4", Some("w"), "Succeeded"))), Some(Event::PodReleased { .. })));
+        assert!(matches!(snapshot.apply(&change(&pod("4", Some("w"), "Succeeded"))), Some(Event::PodReleased { .. })));
         assert_eq!(cpu(&snapshot), None);
         assert!(snapshot.apply(&Change::PodGone(Key::new("n", "p"), Uid::from("u"))).is_none());
     }
@@ -377,10 +377,10 @@ mod tests {
     #[test]
     fn a_new_pod_of_the_same_name_releases_the_old_one() {
         let mut snapshot = Snapshot::default();
-        snapshot.apply(&change(pod("1", Some("w"), "Running")));
+        snapshot.apply(&change(&pod("1", Some("w"), "Running")));
         let mut other = pod("5", None, "Pending");
         other["metadata"]["uid"] = json!("v");
-        assert!(matches!(snapshot.apply(&change(other)), Some(Event::PodReleased { .. })));
+        assert!(matches!(snapshot.apply(&change(&other)), Some(Event::PodReleased { .. })));
         // The late deletion of the old one does not touch the new one.
         snapshot.apply(&Change::PodGone(Key::new("n", "p"), Uid::from("u")));
         assert_eq!(snapshot.pod_by_key(&Key::new("n", "p")).map(|pod| pod.uid().as_str().to_owned()).as_deref(), Some("v"));
@@ -390,10 +390,10 @@ mod tests {
     fn an_older_claim_does_not_replace_a_newer_one() {
         let claim = |revision: &str| json!({"kind": "ResourceClaim", "metadata": {"namespace": "n", "name": "c", "uid": "u", "resourceVersion": revision}});
         let mut snapshot = Snapshot::default();
-        assert!(snapshot.apply(&change(claim("9"))).is_some());
-        assert!(snapshot.apply(&change(claim("8"))).is_none());
-        assert!(snapshot.apply(&change(claim("9"))).is_none());
-        assert!(snapshot.apply(&change(claim("10"))).is_some());
+        assert!(snapshot.apply(&change(&claim("9"))).is_some());
+        assert!(snapshot.apply(&change(&claim("8"))).is_none());
+        assert!(snapshot.apply(&change(&claim("9"))).is_none());
+        assert!(snapshot.apply(&change(&claim("10"))).is_some());
         assert_eq!(snapshot.claims().filter_map(|claim| claim.metadata.resource_version.clone()).collect::<Vec<_>>(), ["10"]);
         let held = snapshot.claim_by_key(&Key::new("n", "c")).cloned().expect("the claim");
         snapshot.begin_allocation(&held, Default::default());
