@@ -10,6 +10,7 @@ use super::hints::Event;
 use super::resources::Resources;
 use super::view::{HostPort, Key, NodeView, PodView, Uid, allocation};
 use crate::allocator::{AllocatedState, Allocator, Features, Inventory};
+use crate::model::ids::DeviceId;
 
 /// What pods take from one node.
 #[derive(Clone, Debug, Default)]
@@ -59,10 +60,10 @@ pub struct Snapshot {
     in_flight: BTreeMap<Uid, Arc<ResourceClaim>>,
     /// Prepared slices; `None` after slices have changed.
     inventory: Option<Arc<Inventory>>,
-    /// What allocations hold; `None` after one was given back (then it is collected anew).
-    taken: Option<Arc<AllocatedState>>,
-    /// Made of the two above and the classes.
+    /// Made of the inventory, the classes and what allocations hold; lives through many pods.
     allocator: Option<Arc<Allocator>>,
+    /// Two allocations hold one device (somebody wrote a status by hand): giving one back does not free it.
+    held_twice: bool,
 }
 
 /// How many steps the search for one node may take before it gives up; far more than any sensible claim needs, few
@@ -228,17 +229,21 @@ impl Snapshot {
         }
     }
 
-    /// Devices that are taken are added to what is known; once some are given back all is collected anew, for another
-    /// claim may hold the same devices.
+    /// Tells the allocator; where it cannot follow it is made anew for the next pod.
     fn holds_changed(&mut self, old: Option<&AllocationResult>, new: Option<&AllocationResult>) {
         if old.map(|old| &old.devices) == new.map(|new| &new.devices) {
             return;
         }
-        self.allocator = None;
-        if old.is_some() {
-            self.taken = None;
-        } else if let (Some(taken), Some(new)) = (&mut self.taken, new) {
-            Arc::make_mut(taken).add(new, self.features);
+        let Some(allocator) = self.allocator.as_mut().and_then(Arc::get_mut).filter(|_| old.is_none() || !self.held_twice) else {
+            self.allocator = None;
+            return;
+        };
+        if let Some(old) = old {
+            allocator.release(old);
+        }
+        if let Some(new) = new {
+            self.held_twice |= exclusive_devices(new).any(|id| allocator.state().devices.contains(&id));
+            allocator.hold(new);
         }
     }
 
@@ -255,12 +260,12 @@ impl Snapshot {
         }
         let features = self.features;
         let (claims, in_flight, slices) = (&self.claims, &self.in_flight, &self.slices);
-        let taken = self.taken.get_or_insert_with(|| {
-            Arc::new(AllocatedState::from_claims(claims.values().chain(in_flight.values()).map(|claim| &**claim), &features))
-        });
+        let all = || claims.values().chain(in_flight.values()).map(|claim| &**claim);
+        let state = AllocatedState::from_claims(all(), &features);
+        self.held_twice = all().filter_map(allocation).flat_map(exclusive_devices).count() != state.devices.len();
         let inventory =
             self.inventory.get_or_insert_with(|| Arc::new(Inventory::new(features, &slices.values().cloned().collect::<Vec<_>>())));
-        let allocator = Allocator::with_inventory(inventory.clone(), &self.classes, taken).with_step_budget(STEP_BUDGET);
+        let allocator = Allocator::with_inventory(inventory.clone(), &self.classes, state).with_step_budget(STEP_BUDGET);
         let allocator = Arc::new(allocator);
         self.allocator = Some(allocator.clone());
         allocator
@@ -311,6 +316,13 @@ impl Snapshot {
     pub fn claims(&self) -> impl Iterator<Item = &Arc<ResourceClaim>> {
         self.claims.values()
     }
+}
+
+/// The devices that an allocation holds for itself (without admin access and shares).
+fn exclusive_devices(allocation: &AllocationResult) -> impl Iterator<Item = DeviceId> {
+    let results = allocation.devices.as_ref().and_then(|devices| devices.results.as_deref()).unwrap_or_default();
+    let exclusive = results.iter().filter(|result| result.admin_access != Some(true) && result.share_id.is_none());
+    exclusive.map(|result| DeviceId::new(&result.driver, &result.pool, &result.device))
 }
 
 /// Namespace and name of a claim.
