@@ -134,7 +134,8 @@ async fn serve(stream: TcpStream, tls: TlsAcceptor, gate: Arc<Gate>, stop: Cance
         async move { Ok::<_, Infallible>(gate.answer(request).await) }
     });
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
+    // Header names as Go writes them: scripts that look for `Content-Type` find it.
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD).title_case_headers(true);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);

@@ -93,6 +93,8 @@ impl Service {
                 Ok(bytes) => reviews::answer(&call, plural, &bytes),
                 Err(status) => Err(status),
             },
+            Route::NoResource => Err(no_resource()),
+            Route::Nothing => Ok(nothing()),
             fixed => get_only(&call).map(|()| self::fixed(&call, &fixed, path)),
         };
         done.unwrap_or_else(|status| respond::failure(&status))
@@ -155,13 +157,17 @@ pub(super) fn no_resource() -> Status {
     status
 }
 
+/// What is not below a group is no API and answered in plain text.
+fn nothing() -> Answer {
+    respond::text(404, "404 page not found\n")
+}
+
 fn get_only(call: &Call) -> Result<(), Status> {
     if call.method == Method::GET || call.method == Method::HEAD { Ok(()) } else { Err(method_not_allowed()) }
 }
 
 /// Endpoints without objects.
 fn fixed(call: &Call, route: &Route, path: &str) -> Answer {
-    let nothing = || respond::text(404, "404 page not found\n");
     match route {
         Route::Version => respond::value(200, &pretty(), &version()),
         Route::Health => respond::text(200, "ok"),
@@ -173,8 +179,7 @@ fn fixed(call: &Call, route: &Route, path: &str) -> Answer {
         Route::OpenApi => {
             openapi::serve(path.trim_end_matches('/'), call.header(&ACCEPT)).map_or_else(nothing, |document| serve(call, document))
         }
-        Route::NoResource => respond::failure(&no_resource()),
-        Route::Nothing | Route::Objects(_) | Route::Review(_) => nothing(),
+        Route::NoResource | Route::Nothing | Route::Objects(_) | Route::Review(_) => nothing(),
     }
 }
 

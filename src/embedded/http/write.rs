@@ -40,8 +40,8 @@ fn subresource(address: &Address) -> Result<Subresource, Status> {
 }
 
 /// The body has been checked while it was read; its warnings go out with whatever becomes of it.
-fn checked(options: WriteOptions) -> WriteOptions {
-    WriteOptions { field_validation: FieldValidation::Ignore, ..options }
+fn checked(options: &WriteOptions) -> WriteOptions {
+    WriteOptions { field_validation: FieldValidation::Ignore, ..options.clone() }
 }
 
 fn finish(
@@ -49,14 +49,14 @@ fn finish(
     resource: &'static Resource,
     done: Result<Written, Status>,
     code: u16,
-    warnings: Vec<String>,
+    warnings: &[String],
 ) -> Result<Answer, Status> {
     let format = call.format()?;
     let (mut answer, more) = match done {
         Ok(written) => (respond::object(code, &format, resource, &written.object, call.api.now()), written.warnings),
         Err(status) => (respond::failure(&status), Vec::new()),
     };
-    respond::warn(&mut answer, &warnings);
+    respond::warn(&mut answer, warnings);
     respond::warn(&mut answer, &more);
     Ok(answer)
 }
@@ -70,8 +70,8 @@ fn create(call: &Call, address: &Address, bytes: &[u8]) -> Result<Answer, Status
         // Cluster-wide paths of namespaced kinds are for reading.
         return Err(method_not_allowed());
     }
-    let done = call.api.create_with_warnings(&call.caller, resource, &address.namespace, object, &checked(options));
-    finish(call, resource, done, 201, warnings)
+    let done = call.api.create_with_warnings(&call.caller, resource, &address.namespace, object, &checked(&options));
+    finish(call, resource, done, 201, &warnings)
 }
 
 fn update(call: &Call, address: &Address, bytes: &[u8]) -> Result<Answer, Status> {
@@ -81,8 +81,8 @@ fn update(call: &Call, address: &Address, bytes: &[u8]) -> Result<Answer, Status
     let resource = address.resource;
     let (object, warnings) = body::object(resource, body::media_type(&call.headers), bytes, options.field_validation)?;
     let (namespace, name) = (&address.namespace, &address.name);
-    let done = call.api.update_with_warnings(&call.caller, resource, subresource, namespace, name, object, &checked(options));
-    finish(call, resource, done, 200, warnings)
+    let done = call.api.update_with_warnings(&call.caller, resource, subresource, namespace, name, object, &checked(&options));
+    finish(call, resource, done, 200, &warnings)
 }
 
 fn patch(call: &Call, address: &Address, bytes: &[u8]) -> Result<Answer, Status> {
@@ -93,7 +93,7 @@ fn patch(call: &Call, address: &Address, bytes: &[u8]) -> Result<Answer, Status>
     let (resource, namespace, name) = (address.resource, &address.namespace, &address.name);
     let done = call.api.patch_with_warnings(&call.caller, resource, subresource, namespace, name, &patch, &options);
     let code = if done.as_ref().is_ok_and(|written| written.created) { 201 } else { 200 };
-    finish(call, resource, done, code, Vec::new())
+    finish(call, resource, done, code, &[])
 }
 
 fn delete(call: &Call, address: &Address, bytes: &[u8]) -> Result<Answer, Status> {

@@ -47,6 +47,10 @@ pub enum StoreError {
     Write(std::io::Error),
 }
 
+/// The revision of an empty store. Not 1: whoever asks for what was at revision 1 is told that it is too old, as by
+/// any cluster that has lived for a while.
+pub(crate) const FIRST: u64 = 1000;
+
 /// What a commit expects of the object it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
@@ -125,7 +129,7 @@ impl Store {
     /// A store that lives and dies with the process.
     #[must_use]
     pub fn in_memory() -> Self {
-        let state = State { revision: 1, ..State::default() };
+        let state = State { revision: FIRST, base: FIRST, ..State::default() };
         let shared = Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new() });
         Store { shared, keeper: Arc::default(), recovery: None }
     }

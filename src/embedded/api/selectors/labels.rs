@@ -43,20 +43,20 @@ pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, String> {
     let mut requirements = Vec::new();
     loop {
         match tokens.peek(Context::Values) {
-            Token::Word(_) | Token::Sign("!") => {
-                let requirement = requirement(&mut tokens).map_err(|error| format!("unable to parse requirement: {error}"))?;
-                requirements.push(requirement);
-                match tokens.next(Context::Values) {
-                    Token::End => return Ok(requirements),
-                    Token::Sign(",") => match tokens.peek(Context::Values) {
-                        Token::Word(_) | Token::Sign("!") => {}
-                        other => return Err(format!("found '{}', expected: identifier after ','", other.text())),
-                    },
-                    other => return Err(format!("found '{}', expected: ',' or 'end of string'", other.text())),
-                }
-            }
+            Token::Word(_) | Token::Sign("!") => {}
             Token::End => return Ok(requirements),
             other @ Token::Sign(_) => return Err(format!("found '{}', expected: !, identifier, or 'end of string'", other.text())),
+        }
+        let requirement = requirement(&mut tokens).map_err(|error| format!("unable to parse requirement: {error}"))?;
+        requirements.push(requirement);
+        match tokens.next(Context::Values) {
+            Token::End => return Ok(requirements),
+            Token::Sign(",") => {}
+            other => return Err(format!("found '{}', expected: ',' or 'end of string'", other.text())),
+        }
+        let next = tokens.peek(Context::Values);
+        if !matches!(next, Token::Word(_) | Token::Sign("!")) {
+            return Err(format!("found '{}', expected: identifier after ','", next.text()));
         }
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::super::FIRST;
 use super::format::{self, Entry, HEADER, Header, Record, VERSION};
 use super::{COMPACT_FROM, FILE, Journal, LOCK, OpenError, Recovery, create};
 
@@ -53,7 +54,7 @@ pub(super) fn open_with(dir: &Path, version: u32, upgrades: &[Upgrade]) -> Resul
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let mut content = format::header(version).to_vec();
-            content.extend_from_slice(&format::base(1, 0));
+            content.extend_from_slice(&format::base(FIRST, 0));
             (create(&path, &content).map_err(io_error("create", &path))?, content)
         }
         Err(error) => return Err(io_error("open", &path)(error)),
