@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::base::clock::SharedClock;
 use crate::driver::{self, DriverConfig, Folders, Profile};
 use crate::embedded::api::Api;
+use crate::embedded::controllers::Controllers;
 use crate::embedded::http::{self, Certificate, Server, ServerError};
 use crate::embedded::store::Store;
 
@@ -87,7 +88,8 @@ impl Cluster {
         let kubeconfig = http::kubeconfig(&config.lab, &url, certificate.authority_pem(), &config.token, "");
         let (stop_serving, stop_parts) = (CancellationToken::new(), CancellationToken::new());
         let serving = tokio::spawn(server.run(stop_serving.clone()));
-        let mut parts = Vec::new();
+        let controllers = Controllers::start_with_root_ca(&api, &clock, certificate.authority_pem(), &stop_parts);
+        let mut parts = vec![tokio::spawn(controllers.join())];
         for worker in &config.workers {
             let folders = Folders { plugins: worker.plugins.clone(), registry: worker.registry.clone(), cdi: worker.cdi.clone() };
             let mut driver = DriverConfig::simulated(&config.profile, &worker.name, config.gpus, folders);

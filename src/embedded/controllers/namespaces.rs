@@ -15,6 +15,8 @@ use crate::embedded::api::resource::{NAMESPACES, PODS, RESOURCES};
 use crate::embedded::api::{Api, Caller, ChangeKind, DeleteOptions, Object, Resource, Status, Subresource, Watch, WriteOptions, meta};
 use crate::embedded::events::seconds;
 
+/// Namespaces that every cluster has (`pkg/controlplane/controller/systemnamespaces`).
+const SYSTEM: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 /// The finalizer of namespaces that this controller takes away.
 const KUBERNETES: &str = "kubernetes";
 /// How long an emptying that failed waits before it is tried again.
@@ -38,6 +40,7 @@ type Emptying = Pin<Box<dyn Future<Output = String> + Send>>;
 /// # Errors
 /// The API cannot list or watch.
 pub(super) async fn run(api: Api, clock: SharedClock, shutdown: CancellationToken) -> Result<(), Status> {
+    make_system_namespaces(&api)?;
     let mut namespaces = Informer::new(api.clone(), &NAMESPACES)?;
     let mut active: HashSet<String> = HashSet::new();
     let mut emptying: FuturesUnordered<Emptying> = FuturesUnordered::new();
@@ -64,6 +67,18 @@ pub(super) async fn run(api: Api, clock: SharedClock, shutdown: CancellationToke
             }
         }
     }
+}
+
+/// The API server's own part: it runs here so that a fresh store has them before anything else comes.
+fn make_system_namespaces(api: &Api) -> Result<(), Status> {
+    for name in SYSTEM {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        match api.create(&Caller::component("kube-apiserver"), &NAMESPACES, "", object, &WriteOptions::default()) {
+            Err(status) if !status.already_exists() => return Err(status),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn is_finalized(namespace: &Value) -> bool {
@@ -260,6 +275,15 @@ mod tests {
         for resource in [&PODS, &RESOURCECLAIMS, &CONFIGMAPS, &SERVICEACCOUNTS] {
             assert!(lab.api.list(resource, "s").expect("a list").items.is_empty(), "{}", resource.plural);
         }
+        lab.end().await;
+    }
+
+    #[tokio::test]
+    async fn a_fresh_cluster_has_its_own_namespaces() {
+        let lab = Lab::start().await;
+        let mut names: Vec<String> = lab.list(&NAMESPACES).iter().map(|n| n["metadata"]["name"].to_string()).collect();
+        names.sort();
+        assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system", "s"].map(|name| format!("\"{name}\"")));
         lab.end().await;
     }
 
