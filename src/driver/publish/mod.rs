@@ -119,6 +119,8 @@ impl Publisher {
                 return next;
             }
         };
+        // What was in trouble may be well again; an empty plan says so.
+        self.dirty = true;
         let opened = self.clock.now();
         let mut seen = false;
         let mut expired = self.clock.sleep(LONGEST_WATCH);
@@ -156,7 +158,9 @@ impl Publisher {
                 Some(None) => {
                     // Servers end watches now and then; one that does so at once must not be asked in a loop.
                     let lived = Duration::try_from(self.clock.now().duration_since(opened)).unwrap_or_default();
-                    if !seen && lived < SHORT_WATCH {
+                    if seen || lived >= SHORT_WATCH {
+                        self.reads.went_well();
+                    } else {
                         let delay = self.reads.failed();
                         self.clock.sleep(delay).await;
                     }

@@ -136,6 +136,12 @@ async fn an_api_server_that_goes_away_comes_back_to_a_driver_that_waited() {
     api.set_offline(false);
     driver.until(|status| status.published == Some(1) && status.trouble.is_none()).await;
 
+    // Away while all is as it should be: the trouble is told and taken back.
+    api.set_offline(true);
+    driver.until(|status| status.trouble.is_some()).await;
+    api.set_offline(false);
+    driver.until(|status| status.trouble.is_none()).await;
+
     // A watch that ends, also one whose place in the history is lost, is taken up again.
     api.end_watches();
     api.compact();
