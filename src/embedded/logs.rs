@@ -36,6 +36,11 @@ impl Logs {
         self.change(pod_uid, container, |log| log.lines.push(line));
     }
 
+    /// A new instance of the container starts: its log begins anew.
+    pub fn begin(&self, pod_uid: &str, container: &str) {
+        self.change(pod_uid, container, |log| *log = ContainerLog::default());
+    }
+
     /// Says that the container has ended.
     pub fn end(&self, pod_uid: &str, container: &str) {
         self.change(pod_uid, container, |log| log.ended = true);

@@ -120,7 +120,7 @@ impl Program {
 
     /// Runs the program to its end and gives its exit code. Dropping the future is SIGKILL.
     pub async fn run(self, process: Process) -> i32 {
-        let world = Arc::new(World::new(process.clock, process.hostname, Arc::clone(&process.signals), process.output));
+        let world = Arc::new(World::new(process.clock, process.hostname, Arc::clone(&process.signals), process.output, process.settled));
         let io = Io::log();
         let code = match self.kind {
             Kind::Script { dialect, script, arguments, exit_on_error } => {
@@ -148,6 +148,7 @@ impl Program {
                         &format!("[dralab] this container is simulated and {why}; it runs until it is told to end\n"),
                     );
                 }
+                world.slept();
                 process.signals.came().await;
                 0
             }
@@ -170,6 +171,8 @@ pub struct Process {
     pub signals: Arc<Signals>,
     /// What it prints goes here.
     pub output: Arc<dyn Output>,
+    /// Told once when the program first waits for something, or ends: by then its traps are set.
+    pub settled: Arc<tokio::sync::Notify>,
 }
 
 fn base_name(command: &str) -> &str {

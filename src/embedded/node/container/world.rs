@@ -70,10 +70,12 @@ pub(super) struct World {
     processes: AtomicU32,
     busy: AtomicU32,
     explained: AtomicBool,
+    /// Told when the container first waits for something or ends.
+    settled: Arc<Notify>,
 }
 
 impl World {
-    pub(super) fn new(clock: SharedClock, hostname: String, signals: Arc<Signals>, output: Arc<dyn Output>) -> Self {
+    pub(super) fn new(clock: SharedClock, hostname: String, signals: Arc<Signals>, output: Arc<dyn Output>, settled: Arc<Notify>) -> Self {
         World {
             clock,
             hostname,
@@ -84,6 +86,7 @@ impl World {
             processes: AtomicU32::new(6),
             busy: AtomicU32::new(0),
             explained: AtomicBool::new(false),
+            settled,
         }
     }
 
@@ -111,6 +114,7 @@ impl World {
 
     /// Prints what has no newline yet; for the end of the container.
     pub(super) fn finish(&self) {
+        self.settled.notify_one();
         let rest = std::mem::take(&mut *self.partial.lock().unwrap_or_else(PoisonError::into_inner));
         if !rest.is_empty() {
             self.output.line(&rest);
@@ -170,6 +174,7 @@ impl World {
     pub(super) async fn breathe(&self) {
         let busy = self.busy.fetch_add(1, Ordering::Relaxed);
         if busy >= BUSY {
+            self.settled.notify_one();
             self.clock.sleep(PAUSE).await;
         } else if busy % 64 == 63 {
             tokio::task::yield_now().await;
@@ -178,6 +183,7 @@ impl World {
 
     /// The script waited of its own accord.
     pub(super) fn slept(&self) {
+        self.settled.notify_one();
         self.busy.store(0, Ordering::Relaxed);
     }
 }
