@@ -34,10 +34,14 @@ struct State {
 }
 
 impl PodFeed {
-    /// Starts the watch; the handle ends after `shutdown`.
+    /// Starts the watch; the handle ends after `shutdown`. The pods that are there are known when this returns.
     #[must_use]
     pub fn start(api: Api, shutdown: CancellationToken) -> (PodFeed, JoinHandle<()>) {
         let feed = PodFeed::default();
+        match api.list(&PODS, "") {
+            Ok(list) => feed.replace(&list.items),
+            Err(status) => tracing::debug!(%status, "pods not listed"),
+        }
         let task = tokio::spawn(feed.clone().run(api, shutdown));
         (feed, task)
     }

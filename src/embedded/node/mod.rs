@@ -24,3 +24,6 @@ pub use object::KUBELET_VERSION;
 pub(crate) fn seconds(at: jiff::Timestamp) -> String {
     crate::embedded::api::meta::seconds(at)
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,8 @@ pub enum Stage {
 pub struct Surroundings<'a> {
     /// The node's address.
     pub host: &'a str,
+    /// The generation of the pod that the agent has acted on.
+    pub generation: Option<i64>,
     /// The time.
     pub now: Timestamp,
 }
@@ -40,7 +42,7 @@ pub fn generate(pod: &Value, runtime: &Runtime, stage: Stage, surroundings: &Sur
     let before = old["phase"].as_str().unwrap_or("Pending");
     // A pod whose containers are still to be cleaned up keeps its phase; a pod that is over stays so.
     let written = if over(before) || (over(computed) && stage == Stage::Live) { before } else { computed };
-    let generation = pod["metadata"]["generation"].as_i64();
+    let generation = surroundings.generation;
 
     status.insert("observedGeneration".into(), json!(generation));
     status.insert("phase".into(), json!(written));

@@ -313,13 +313,13 @@ impl Worker {
                 if self.gone { 0 } else { self.pod["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_else(|| self.grace()) };
             let grace = jiff::SignedDuration::from_secs(grace.clamp(LEAST_GRACE, i64::from(i32::MAX)));
             let until = began.checked_add(grace).unwrap_or(Timestamp::MAX);
-            if self.node.clock.now() >= until {
+            let killed = self.node.clock.now() >= until;
+            if killed {
                 self.processes.kill();
             }
-            match self.happens(Some(until)).await {
-                Happened::Shutdown => return Outcome::Shutdown,
-                Happened::Time => self.processes.kill(),
-                Happened::Changed(_) | Happened::Ended => {}
+            // What was killed ends without a further look at the clock.
+            if matches!(self.happens((!killed).then_some(until)).await, Happened::Shutdown) {
+                return Outcome::Shutdown;
             }
         }
         Outcome::End
@@ -395,8 +395,9 @@ impl Worker {
     fn write(&mut self, stage: Stage) {
         let node = Arc::clone(&self.node);
         let now = node.clock.now();
+        let generation = self.pod["metadata"]["generation"].as_i64();
         self.write_with(|pod, runtime| {
-            let surroundings = Surroundings { host: &node.address, now };
+            let surroundings = Surroundings { host: &node.address, generation, now };
             status::generate(pod, runtime, stage, &surroundings, &|container| node.claims.resource_status(pod, container))
         });
     }

@@ -1,0 +1,6 @@
+//! The agent as a whole.
+
+mod lab;
+mod lessons;
+mod plugins;
+mod pods;
