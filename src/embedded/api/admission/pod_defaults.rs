@@ -76,6 +76,26 @@ pub(super) fn prepare_status(old: &Value, new: &mut Value) {
             condition["observedGeneration"] = json!(generation);
         }
     }
+    times(is);
+}
+
+/// Times without `omitempty`: an API server writes them as null where they are not set.
+fn times(status: &mut Value) {
+    for condition in list_mut(status, "conditions") {
+        for name in ["lastProbeTime", "lastTransitionTime"] {
+            default(condition, name, || Value::Null);
+        }
+    }
+    for statuses in ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"] {
+        for container in list_mut(status, statuses) {
+            for state in ["state", "lastState"] {
+                let Some(terminated) = container.get_mut(state).and_then(|state| state.get_mut("terminated")) else { continue };
+                for name in ["startedAt", "finishedAt"] {
+                    default(terminated, name, || Value::Null);
+                }
+            }
+        }
+    }
 }
 
 fn spec_defaults(pod: &mut Value) {
