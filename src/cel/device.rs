@@ -27,6 +27,12 @@ impl DeviceInput {
     ) -> Self {
         Self { value: convert(driver, attributes, capacity, allow_multiple_allocations).map(|device| [device]) }
     }
+
+    /// Whether it could be converted; if not, every evaluation fails and costs nothing.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        self.value.is_ok()
+    }
 }
 
 fn convert(

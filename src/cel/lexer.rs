@@ -61,7 +61,10 @@ pub(crate) fn tokens(text: &[char]) -> (Vec<Lexeme>, Vec<Issue>) {
                 // The generated lexer reports what it read up to the character that fits no rule, and goes on behind it.
                 let end = (start + lexer.failed(start).max(1)).min(text.len());
                 let bad: String = text[start..end].iter().collect();
-                issues.push(Issue { offset: Some(start as u32), message: format!("Syntax error: token recognition error at: '{}'", escaped(&bad)) });
+                issues.push(Issue {
+                    offset: Some(start as u32),
+                    message: format!("Syntax error: token recognition error at: '{}'", escaped(&bad)),
+                });
                 lexer.at = end;
             }
         }
@@ -277,7 +280,9 @@ impl Lexer<'_> {
             }
             _ => match rest.first() {
                 Some('=' | '&' | '|') => 2,
-                Some('`') => 1 + rest[1..].iter().take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | ' ')).count() + 1,
+                Some('`') => {
+                    1 + rest[1..].iter().take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | ' ')).count() + 1
+                }
                 _ => 1,
             },
         }

@@ -194,7 +194,16 @@ impl Maker<'_, '_> {
         let step = self.call("_+_", vec![accu, list]);
         let step = self.filtered(args.pop(), step);
         let result = self.accumulator();
-        Done(self.loop_(Comprehension { range, iter_var, iter_var2: None, accu_var: ACCUMULATOR.into(), accu_init, condition, step, result }))
+        Done(self.loop_(Comprehension {
+            range,
+            iter_var,
+            iter_var2: None,
+            accu_var: ACCUMULATOR.into(),
+            accu_init,
+            condition,
+            step,
+            result,
+        }))
     }
 
     fn filter(&mut self, range: Expr, mut args: Vec<Expr>) -> Expansion {
@@ -210,7 +219,16 @@ impl Maker<'_, '_> {
         let step = self.call("_+_", vec![accu, list]);
         let step = self.filtered(args.pop(), step);
         let result = self.accumulator();
-        Done(self.loop_(Comprehension { range, iter_var, iter_var2: None, accu_var: ACCUMULATOR.into(), accu_init, condition, step, result }))
+        Done(self.loop_(Comprehension {
+            range,
+            iter_var,
+            iter_var2: None,
+            accu_var: ACCUMULATOR.into(),
+            accu_init,
+            condition,
+            step,
+            result,
+        }))
     }
 
     fn list_step(&mut self, _key: &Arc<str>, transform: Expr) -> Expr {

@@ -8,7 +8,10 @@ use serde_json::Value as Json;
 use super::ast::Ids;
 use super::check::{Scope, check, validate::validate};
 use super::device::{DeviceInput, to_attribute};
-use super::eval::{self, Observer, plan::{Plan, plan}};
+use super::eval::{
+    self, Observer,
+    plan::{Plan, plan},
+};
 use super::source::Source;
 use super::trace::{Trace, TraceStep, TraceValue};
 use super::types::{DEVICE, Type};
@@ -181,11 +184,8 @@ fn device_scope(environment: Environment) -> Scope {
     let lists = stored || environment.list_type_attributes;
     let attribute = if lists { Type::Dyn } else { Type::Any };
     let domains = |value: Type| Type::map(Type::String, Type::map(Type::String, value));
-    let mut device_fields = vec![
-        ("driver", Type::String),
-        ("attributes", domains(attribute)),
-        ("capacity", domains(Type::Object("kubernetes.Quantity"))),
-    ];
+    let mut device_fields =
+        vec![("driver", Type::String), ("attributes", domains(attribute)), ("capacity", domains(Type::Object("kubernetes.Quantity")))];
     if stored || environment.consumable_capacity {
         device_fields.push(("allowMultipleAllocations", Type::Bool));
     }
@@ -193,9 +193,8 @@ fn device_scope(environment: Environment) -> Scope {
 }
 
 fn judge_output(found: &Type, output: Output, scope: &Scope) -> Result<(), CompileError> {
-    let scalar = |type_: &Type| {
-        matches!(type_, Type::Bool | Type::Int | Type::String | Type::Any | Type::Dyn | Type::Object("kubernetes.Semver"))
-    };
+    let scalar =
+        |type_: &Type| matches!(type_, Type::Bool | Type::Int | Type::String | Type::Any | Type::Dyn | Type::Object("kubernetes.Semver"));
     let (good, message) = match output {
         Output::Verdict => {
             let attribute = scope.device_fields.iter().find(|(name, _)| *name == "attributes");

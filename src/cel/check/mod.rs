@@ -138,9 +138,7 @@ impl Checker<'_> {
 
     fn global(&self, name: &str) -> Option<Type> {
         let variable = self.scope.variables.iter().find(|(variable, _)| &**variable == name);
-        variable
-            .map(|(_, type_)| type_.clone())
-            .or_else(|| declare::type_value(name).or_else(|| self.object_type(name)).map(Type::type_of))
+        variable.map(|(_, type_)| type_.clone()).or_else(|| declare::type_value(name).or_else(|| self.object_type(name)).map(Type::type_of))
     }
 
     fn object_type(&self, name: &str) -> Option<Type> {

@@ -374,7 +374,8 @@ fn resolve(function: &str, only: Option<&'static Overload>, args: Vec<Step>) -> 
         ("matches" | "find" | "findAll", Some(Value::String(pattern))) => Some(Pattern::new(pattern)?),
         _ => None,
     };
-    let stops = args.len() > 2 || pattern.is_some() || matches!(callee, Callee::Dispatch(_)) || only.is_some_and(|o| o.id == "string_format");
+    let stops =
+        args.len() > 2 || pattern.is_some() || matches!(callee, Callee::Dispatch(_)) || only.is_some_and(|o| o.id == "string_format");
     let callee = pattern.map_or(callee, Callee::Pattern);
     Ok(Op::Call(Box::new(CallStep { function: name, overload: only.map_or("", |overload| overload.id), args, callee, stops })))
 }
@@ -390,11 +391,19 @@ pub(crate) fn run(function: &str, callee: &Callee, args: &[Value]) -> Result<Val
         Callee::Operator(native) => native(args),
         Callee::Pattern(pattern) => pattern.run(function, args),
         // These say themselves what they do not take.
-        Callee::Overload(native, overload) if matches!(overload.id, "contains_string" | "ends_with_string" | "starts_with_string") => native(args),
+        Callee::Overload(native, overload) if matches!(overload.id, "contains_string" | "ends_with_string" | "starts_with_string") => {
+            native(args)
+        }
         Callee::Overload(_, overload) if overload.id == "list_flatten" && !matches!(args, [Value::List(_)]) => {
             Err(Fault::error(format!("no such overload: {}.flatten()", args.first().map_or("", Value::type_name))))
         }
-        Callee::Overload(native, overload) => if accepts(overload, args) { native(args) } else { Err(misfit(function, args)) },
+        Callee::Overload(native, overload) => {
+            if accepts(overload, args) {
+                native(args)
+            } else {
+                Err(misfit(function, args))
+            }
+        }
         Callee::Dispatch(declared) => {
             let chosen = declared.overloads.iter().find_map(|o| if accepts(o, args) { lib::native(o.id) } else { None });
             chosen.map_or_else(|| Err(misfit(function, args)), |native| native(args))

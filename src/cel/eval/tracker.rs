@@ -122,10 +122,8 @@ impl Tracker {
 
 /// Values of Kubernetes' types compare at a fixed cost with `==`.
 fn costs_one(left: &Option<Value>, negated: bool) -> bool {
-    let fixed = matches!(
-        left,
-        Some(Value::Quantity { .. } | Value::Ip(_) | Value::Cidr(..) | Value::Format(_) | Value::Url(_) | Value::Semver(_))
-    );
+    let fixed =
+        matches!(left, Some(Value::Quantity { .. } | Value::Ip(_) | Value::Cidr(..) | Value::Format(_) | Value::Url(_) | Value::Semver(_)));
     fixed && !negated
 }
 
@@ -205,8 +203,14 @@ fn standard_cost(overload: &str, args: &[Option<Value>]) -> u64 {
         "starts_with_string" | "ends_with_string" => scaled(sized(1), TRAVERSAL),
         "string_to_bytes" | "bytes_to_string" | "strings_quote" | "string_format" => scaled(sized(0), TRAVERSAL),
         "in_list" => sized(1),
-        "less_string" | "greater_string" | "less_equals_string" | "greater_equals_string" | "less_bytes" | "greater_bytes"
-        | "less_equals_bytes" | "greater_equals_bytes" => scaled(sized(0).min(sized(1)), TRAVERSAL),
+        "less_string"
+        | "greater_string"
+        | "less_equals_string"
+        | "greater_equals_string"
+        | "less_bytes"
+        | "greater_bytes"
+        | "less_equals_bytes"
+        | "greater_equals_bytes" => scaled(sized(0).min(sized(1)), TRAVERSAL),
         "add_string" | "add_bytes" => scaled(sized(0).saturating_add(sized(1)), TRAVERSAL),
         "matches" | "matches_string" => {
             let text = ((1.0 + sized(0) as f64) * TRAVERSAL).ceil() as u64;

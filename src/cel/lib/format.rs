@@ -33,14 +33,19 @@ static FORMATS: &[Format] = &[
     Format { key: "dns1035Label", name: "DNS1035Label", pattern_size: 30, validate: |text| label_1035(text) },
     Format { key: "qualifiedName", name: "QualifiedName", pattern_size: 60, validate: qualified_name },
     Format { key: "dns1123LabelPrefix", name: "DNS1123LabelPrefix", pattern_size: 30, validate: |text| label(&masked_dash(text)) },
-    Format { key: "dns1123SubdomainPrefix", name: "DNS1123SubdomainPrefix", pattern_size: 60, validate: |text| subdomain(&masked_dash(text)) },
+    Format {
+        key: "dns1123SubdomainPrefix",
+        name: "DNS1123SubdomainPrefix",
+        pattern_size: 60,
+        validate: |text| subdomain(&masked_dash(text)),
+    },
     Format { key: "dns1035LabelPrefix", name: "DNS1035LabelPrefix", pattern_size: 30, validate: |text| label_1035(&masked_dash(text)) },
     Format { key: "labelValue", name: "LabelValue", pattern_size: 40, validate: label_value },
     Format { key: "uri", name: "URI", pattern_size: 1103, validate: |text| Url::parse(text).err().into_iter().collect() },
-    Format { key: "uuid", name: "uuid", pattern_size: 65, validate: |text| fault(is_uuid(text), "does not match the UUID format") },
+    Format { key: "uuid", name: "uuid", pattern_size: 70, validate: |text| fault(is_uuid(text), "does not match the UUID format") },
     Format { key: "byte", name: "byte", pattern_size: 84, validate: |text| fault(is_base64(text), "invalid base64") },
-    Format { key: "date", name: "date", pattern_size: 124, validate: |text| fault(is_date(text), "invalid date") },
-    Format { key: "datetime", name: "datetime", pattern_size: 124, validate: |text| fault(is_datetime(text), "invalid datetime") },
+    Format { key: "date", name: "date", pattern_size: 71, validate: |text| fault(is_date(text), "invalid date") },
+    Format { key: "datetime", name: "datetime", pattern_size: 71, validate: |text| fault(is_datetime(text), "invalid datetime") },
 ];
 
 /// The format of this key.
@@ -127,10 +132,17 @@ fn qualified_name(text: &str) -> Vec<String> {
     faults
 }
 
+/// 32 hexadecimal digits, with or without each of the four dashes.
 fn is_uuid(text: &str) -> bool {
-    let plain: String = text.chars().filter(|c| *c != '-').collect();
-    let dashes = text.len() == 36 && text.char_indices().all(|(at, c)| (c == '-') == matches!(at, 8 | 13 | 18 | 23));
-    plain.len() == 32 && plain.bytes().all(|b| b.is_ascii_hexdigit()) && (dashes || text.len() == 32)
+    let mut rest = text;
+    for (group, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {
+        let Some((digits, behind)) = rest.split_at_checked(length) else { return false };
+        if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return false;
+        }
+        rest = if group < 4 { behind.strip_prefix('-').unwrap_or(behind) } else { behind };
+    }
+    rest.is_empty()
 }
 
 fn is_base64(text: &str) -> bool {
@@ -143,8 +155,32 @@ fn is_date(text: &str) -> bool {
     text.len() == 10 && time::parse_rfc3339(&format!("{text}T00:00:00Z")).is_some()
 }
 
+/// A date, `T`, a time with any separator before a fraction, and a zone; zones are not checked for their range.
 fn is_datetime(text: &str) -> bool {
-    text.len() >= 20 && time::parse_rfc3339(&text.replacen(['t', ' '], "T", 1).replace('z', "Z")).is_some()
+    let lower = text.to_lowercase();
+    let mut parts = lower.split('t');
+    let (Some(date), Some(clock)) = (parts.next(), parts.next()) else { return false };
+    let two = |text: &str| text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit());
+    let (Some(hms), Some(rest)) = (clock.get(..8), clock.get(8..)) else { return false };
+    let fields: Vec<&str> = hms.split(':').collect();
+    let [hours, minutes, seconds] = fields.as_slice() else { return false };
+    let in_range = two(hours) && two(minutes) && two(seconds) && *hours <= "23" && *minutes <= "59" && *seconds <= "59";
+    let zone = |text: &str| {
+        text == "z"
+            || text
+                .strip_prefix(['+', '-'])
+                .and_then(|text| text.split_once(':'))
+                .is_some_and(|(hours, minutes)| two(hours) && two(minutes))
+    };
+    let fraction = |text: &str| {
+        let mut characters = text.chars();
+        characters.next().is_some_and(|c| c != '\n') && {
+            let digits = characters.as_str();
+            let behind = digits.trim_start_matches(|c: char| c.is_ascii_digit());
+            behind.len() < digits.len() && zone(behind)
+        }
+    };
+    is_date(date) && in_range && (zone(rest) || fraction(rest))
 }
 
 pub(super) fn native(overload: &str) -> Option<Native> {

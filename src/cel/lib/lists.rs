@@ -219,10 +219,7 @@ fn insert_all(args: &[Value]) -> Answer {
 }
 
 /// Adds entries to a map, in place if nothing else has it.
-pub(crate) fn insert_into<'v>(
-    mut map: Arc<crate::cel::value::Map>,
-    entries: impl Iterator<Item = (&'v Value, &'v Value)>,
-) -> Answer {
+pub(crate) fn insert_into<'v>(mut map: Arc<crate::cel::value::Map>, entries: impl Iterator<Item = (&'v Value, &'v Value)>) -> Answer {
     let target = Arc::make_mut(&mut map);
     for (key, value) in entries {
         if target.insert(key.clone(), value.clone()) {

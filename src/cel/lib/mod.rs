@@ -28,7 +28,17 @@ pub(crate) type Native = fn(&[Value]) -> Result<Value, Fault>;
 
 /// The implementation of an overload that has one of its own.
 pub(crate) fn native(overload: &str) -> Option<Native> {
-    [numbers::native, strings::native, lists::native, versions::native, net::native, format::native, time::native, regex::native, url::native]
-        .iter()
-        .find_map(|library| library(overload))
+    [
+        numbers::native,
+        strings::native,
+        lists::native,
+        versions::native,
+        net::native,
+        format::native,
+        time::native,
+        regex::native,
+        url::native,
+    ]
+    .iter()
+    .find_map(|library| library(overload))
 }

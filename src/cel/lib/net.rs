@@ -140,7 +140,8 @@ fn why_no_ip(text: &str) -> &'static str {
 }
 
 fn parse_cidr(text: &str) -> Result<(IpAddr, u8), String> {
-    let fail = |reason: &str| format!("network address parse error during conversion from string: netip.ParsePrefix({}): {reason}", quoted(text));
+    let fail =
+        |reason: &str| format!("network address parse error during conversion from string: netip.ParsePrefix({}): {reason}", quoted(text));
     let Some((address, bits)) = text.rsplit_once('/') else { return Err(fail("no '/'")) };
     if address.contains('%') {
         return Err(fail("IPv6 zones cannot be present in a prefix"));

@@ -28,7 +28,9 @@ pub(crate) fn operator(function: &str) -> Option<Native> {
         "_>=_" => |args| relation("_>=_", args, Ordering::is_ge),
         "@in" => contains,
         "size" => |args| match args {
-            [value @ (Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_))] => Ok(Value::Int(value.size().unwrap_or(0) as i64)),
+            [value @ (Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_))] => {
+                Ok(Value::Int(value.size().unwrap_or(0) as i64))
+            }
             _ => Err(unsupported("size", args)),
         },
         "type" => |args| Ok(Value::Type(args.first().map_or("dyn", Value::type_name).into())),
@@ -173,8 +175,14 @@ fn contains(args: &[Value]) -> Answer {
 
 pub(super) fn native(overload: &str) -> Option<Native> {
     Some(match overload {
-        "bool_to_bool" | "bytes_to_bytes" | "double_to_double" | "duration_to_duration" | "int64_to_int64" | "string_to_string"
-        | "timestamp_to_timestamp" | "uint64_to_uint64" => |args| args.first().cloned().ok_or_else(Fault::no_such_overload),
+        "bool_to_bool"
+        | "bytes_to_bytes"
+        | "double_to_double"
+        | "duration_to_duration"
+        | "int64_to_int64"
+        | "string_to_string"
+        | "timestamp_to_timestamp"
+        | "uint64_to_uint64" => |args| args.first().cloned().ok_or_else(Fault::no_such_overload),
         "string_to_bool" => |args| {
             parsed(args, "bool", |text| match text {
                 "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(Value::Bool(true)),
@@ -187,10 +195,12 @@ pub(super) fn native(overload: &str) -> Option<Native> {
         "string_to_int64" => |args| parsed(args, "int", |text| text.parse().ok().map(Value::Int)),
         "string_to_uint64" => |args| parsed(args, "uint", |text| text.parse().ok().filter(|_| !text.starts_with('+')).map(Value::Uint)),
         "string_to_duration" => |args| parsed(args, "google.protobuf.Duration", |text| time::parse_duration(text).map(Value::Duration)),
-        "string_to_timestamp" => |args| match parsed(args, "google.protobuf.Timestamp", |text| time::parse_rfc3339(text).map(Value::Timestamp))? {
-            Value::Timestamp(at) if !time::RANGE.contains(&at.seconds) => Err(Fault::error("timestamp overflow")),
-            other => Ok(other),
-        },
+        "string_to_timestamp" => {
+            |args| match parsed(args, "google.protobuf.Timestamp", |text| time::parse_rfc3339(text).map(Value::Timestamp))? {
+                Value::Timestamp(at) if !time::RANGE.contains(&at.seconds) => Err(Fault::error("timestamp overflow")),
+                other => Ok(other),
+            }
+        }
         "int64_to_timestamp" => |args| match args {
             [Value::Int(seconds)] if time::RANGE.contains(seconds) => {
                 Ok(Value::Timestamp(Timestamp { seconds: *seconds, nanos: 0, offset: 0 }))
@@ -227,7 +237,12 @@ pub(super) fn native(overload: &str) -> Option<Native> {
             },
             _ => Err(Fault::no_such_overload()),
         },
-        "bool_to_string" | "double_to_string" | "int64_to_string" | "timestamp_to_string" | "uint64_to_string" | "ip_to_string"
+        "bool_to_string"
+        | "double_to_string"
+        | "int64_to_string"
+        | "timestamp_to_string"
+        | "uint64_to_string"
+        | "ip_to_string"
         | "cidr_to_string" => |args| args.first().map(|value| Value::String(value.to_string().into())).ok_or_else(Fault::no_such_overload),
         "duration_to_string" => |args| match args {
             [Value::Duration(nanos)] => Ok(Value::String(format!("{}s", seconds_text(*nanos)).into())),

@@ -20,7 +20,9 @@ impl Pattern {
             .dfa_size_limit(4 << 20)
             .build()
             .map(|regex| Self(Arc::new(regex)))
-            .map_err(|error| format!("error parsing regexp: {}", error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ")))
+            .map_err(|error| {
+                format!("error parsing regexp: {}", error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: "))
+            })
     }
 
     pub(crate) fn is_match(&self, text: &str) -> bool {

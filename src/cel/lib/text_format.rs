@@ -80,14 +80,18 @@ fn clause(text: &str) -> Result<(Clause, &str), String> {
         Some(x @ ('x' | 'X')) => Clause::Hex(x == 'X'),
         Some('o') => Clause::Octal,
         // cel-go looks at one byte only.
-        other => return Err(format!("unrecognized formatting clause \"{}\"", other.map_or('\0', |c| char::from(c.to_string().as_bytes()[0])))),
+        other => {
+            return Err(format!("unrecognized formatting clause \"{}\"", other.map_or('\0', |c| char::from(c.to_string().as_bytes()[0]))));
+        }
     };
     Ok((clause, characters.as_str()))
 }
 
 fn complaint(clause: Clause, found: &str) -> String {
     let rule = match clause {
-        Clause::String => "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps",
+        Clause::String => {
+            "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
+        }
         Clause::Decimal => "decimal clause can only be used on integers",
         Clause::Fixed(_) => "fixed-point clause can only be used on doubles",
         Clause::Scientific(_) => "scientific clause can only be used on doubles",
@@ -202,7 +206,8 @@ fn scientific(value: f64) -> String {
     let text = format!("{value:.6e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let (sign, digits) = exponent.strip_prefix('-').map_or(("", exponent), |digits| ("⁻", digits));
-    let raised: String = format!("{digits:0>2}").chars().map(|c| "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().nth(c.to_digit(10).unwrap_or(0) as usize).unwrap_or('⁰')).collect();
+    let raised: String =
+        format!("{digits:0>2}").chars().map(|c| "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().nth(c.to_digit(10).unwrap_or(0) as usize).unwrap_or('⁰')).collect();
     format!("{mantissa}×10{sign}{raised}")
 }
 
@@ -227,9 +232,9 @@ fn plain(value: &Value) -> Result<String, String> {
         Value::Null => Ok("null".to_owned()),
         Value::Double(value) if value.is_infinite() => Ok(if *value > 0.0 { "+Inf" } else { "-Inf" }.to_owned()),
         Value::Duration(nanos) => Ok(format!("{}s", numbers::seconds_text(*nanos))),
-        Value::Bytes(bytes) => std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| {
-            "could not convert argument \"invalid UTF-8 in bytes, cannot convert to string\" to string".to_owned()
-        }),
+        Value::Bytes(bytes) => std::str::from_utf8(bytes)
+            .map(str::to_owned)
+            .map_err(|_| "could not convert argument \"invalid UTF-8 in bytes, cannot convert to string\" to string".to_owned()),
         Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Bool(_) | Value::String(_) | Value::Timestamp(_) | Value::Type(_) => {
             Ok(value.to_string())
         }
@@ -246,9 +251,13 @@ fn element(value: &Value) -> Result<String, String> {
         Value::Duration(_) => plain(value).map(|text| format!("duration({})", quoted(&text))),
         Value::Double(number) if number.is_finite() => Ok(format!("{number:.6}")),
         Value::Double(_) => Ok(format!("\"{value}\"")),
-        Value::Optional(_) | Value::Quantity { .. } | Value::Semver(_) | Value::Url(_) | Value::Ip(_) | Value::Cidr(..) | Value::Format(_) => {
-            Err(format!("no formatting function for {}", value.type_name()))
-        }
+        Value::Optional(_)
+        | Value::Quantity { .. }
+        | Value::Semver(_)
+        | Value::Url(_)
+        | Value::Ip(_)
+        | Value::Cidr(..)
+        | Value::Format(_) => Err(format!("no formatting function for {}", value.type_name())),
         _ => plain(value),
     }
 }

@@ -182,9 +182,8 @@ pub(crate) fn rfc3339(at: Timestamp) -> String {
 /// The offset of a named zone or of `+HH:MM` at a time.
 fn zone_offset(zone: &str, at: Timestamp) -> Result<i64, Fault> {
     if let Some((hours, minutes)) = zone.split_once(':') {
-        let number = |text: &str| {
-            text.parse::<i64>().map_err(|_| Fault::error(format!("strconv.Atoi: parsing \"{text}\": invalid syntax")))
-        };
+        let number =
+            |text: &str| text.parse::<i64>().map_err(|_| Fault::error(format!("strconv.Atoi: parsing \"{text}\": invalid syntax")));
         let (hours, minutes) = (number(hours)?, number(minutes)?);
         if !(0..60).contains(&minutes) {
             return Err(Fault::error(format!("timezone offset minutes out of range [0, 59]: {zone}")));

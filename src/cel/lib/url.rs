@@ -58,7 +58,9 @@ impl Url {
             url.opaque = rest.to_owned();
             return Ok(url);
         }
-        if !url.scheme.is_empty() && let Some(authority) = rest.strip_prefix("//") {
+        if !url.scheme.is_empty()
+            && let Some(authority) = rest.strip_prefix("//")
+        {
             let end = authority.find('/').unwrap_or(authority.len());
             let (authority, path) = authority.split_at(end);
             url.authority(authority)?;

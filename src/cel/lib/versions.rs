@@ -20,9 +20,9 @@ pub(super) fn native(overload: &str) -> Option<Native> {
         },
         "quantity_sign" => |args| quantity(args, |amount| Ok(Value::Int(amount.sign()))),
         "quantity_get_float" => |args| quantity(args, |amount| Ok(Value::Double(amount.approximate_f64()))),
-        "quantity_get_int" => |args| {
-            quantity(args, |amount| amount.as_i64().map(Value::Int).ok_or_else(|| Fault::error("cannot convert value to integer")))
-        },
+        "quantity_get_int" => {
+            |args| quantity(args, |amount| amount.as_i64().map(Value::Int).ok_or_else(|| Fault::error("cannot convert value to integer")))
+        }
         "quantity_is_integer" => |args| quantity(args, |amount| Ok(Value::Bool(amount.as_i64().is_some()))),
         "quantity_is_greater_than" | "semver_is_greater_than" => |args| ordered(args, |order| Value::Bool(order.is_gt())),
         "quantity_is_less_than" | "semver_is_less_than" => |args| ordered(args, |order| Value::Bool(order.is_lt())),

@@ -31,8 +31,7 @@ pub(crate) fn equal_values(left: &Value, right: &Value) -> Result<bool, Fault> {
             a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| equal(a, b) != Ok(false))
         }
         (Value::Map(a), Value::Map(b)) => {
-            a.len() == b.len()
-                && a.iter().all(|(key, value)| b.find(key).is_some_and(|other| equal(value, &other) != Ok(false)))
+            a.len() == b.len() && a.iter().all(|(key, value)| b.find(key).is_some_and(|other| equal(value, &other) != Ok(false)))
         }
         (Value::Optional(None), Value::Optional(other)) => other.is_none(),
         (Value::Optional(Some(a)), Value::Optional(Some(b))) => return equal_values(a, b),

@@ -264,9 +264,6 @@ fn cel(expression: &str, derived: bool, path: &Path, features: Features, faults:
         faults.push(too_long(path, EXPRESSION));
         return 0;
     }
-    if !Program::READY {
-        return 0;
-    }
     let environment = Environment {
         purpose: Purpose::New,
         consumable_capacity: features.has(Feature::ConsumableCapacity),
