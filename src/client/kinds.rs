@@ -44,6 +44,17 @@ impl Kind {
         }
     }
 
+    /// An object as JSON with apiVersion and kind, which items of a list do not have on the wire.
+    #[must_use]
+    pub fn typed(&self, object: impl serde::Serialize) -> Value {
+        let mut object = serde_json::to_value(object).unwrap_or_default();
+        if object.is_object() {
+            object["apiVersion"] = Value::from(self.api_resource().api_version);
+            object["kind"] = Value::from(self.kind.as_str());
+        }
+        object
+    }
+
     /// As kubectl names an object of this kind: `resourceclaim.resource.k8s.io/x`.
     #[must_use]
     pub fn object_name(&self, name: &str) -> String {

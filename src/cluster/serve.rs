@@ -13,7 +13,7 @@ use crate::cluster::{ClusterError, Home, LabFolder, LabRecord, LabSpec, NodeReco
 use crate::driver::Profile;
 use crate::embedded::assemble::{AssembleError, Cluster, ClusterConfig, NodeConfig};
 use crate::embedded::http::ServerError;
-use crate::embedded::store::{Store, StoreError};
+use crate::embedded::store::{OpenError, Store};
 
 /// File descriptors that a node needs: sockets, watches and connections of its agent and driver; measured, with room.
 const FILES_PER_NODE: u64 = 12;
@@ -50,7 +50,7 @@ impl Serving {
         let nodes: Vec<NodeRecord> = std::iter::once(&control_plane).chain(&workers).map(node_record).collect();
         create_private(&folder.store())?;
         let clock: SharedClock = Arc::new(SystemClock);
-        let store = Store::in_memory();
+        let store = Store::open(&folder.store()).map_err(|error| store_error(&error))?;
         // A resumed lab keeps its address where it can: kubectl's discovery cache and open terminals go by it.
         let earlier = before.as_ref().and_then(|r| r.server.rsplit(':').next()?.parse().ok());
         let port = spec.port.or(earlier).unwrap_or(0);
@@ -162,10 +162,10 @@ fn enough_files(nodes: u32) -> Result<(), ClusterError> {
     }
 }
 
-fn store_error(error: StoreError) -> ClusterError {
+fn store_error(error: &OpenError) -> ClusterError {
     let hints = vec!["the store is left as it is; to begin anew: `dralab down --purge`".to_owned()];
     let mut message = error.to_string();
-    let mut next = std::error::Error::source(&error);
+    let mut next = std::error::Error::source(error);
     while let Some(cause) = next {
         message = format!("{message}: {cause}");
         next = cause.source();

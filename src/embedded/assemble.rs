@@ -1,6 +1,7 @@
 //! The embedded cluster put together: the API on its store, HTTPS on loopback, controllers, scheduler, a node agent for
 //! each node and a driver for each worker. Every part is a task that the cluster owns and awaits.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -9,10 +10,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::base::clock::SharedClock;
 use crate::driver::{self, DriverConfig, Folders, Profile};
-use crate::embedded::api::Api;
+use crate::embedded::api::resource::NODES;
+use crate::embedded::api::{Api, Caller, DeleteOptions, Status};
 use crate::embedded::controllers::Controllers;
 use crate::embedded::http::{self, Certificate, Server, ServerError};
+use crate::embedded::node::folders::FolderError;
+use crate::embedded::node::{self, NodeAgent, NodeError, NodeServices};
+use crate::embedded::scheduler::Scheduler;
 use crate::embedded::store::Store;
+use crate::model::features::Features;
+
+/// The label on nodes that a lab runs; nodes made through the API by others are left alone.
+pub const RUN_BY_LABEL: &str = "dralab.dev/run-by";
 
 /// What a cluster is made of.
 #[derive(Debug)]
@@ -57,6 +66,15 @@ pub enum AssembleError {
     /// TLS.
     #[error(transparent)]
     Certificate(#[from] http::CertificateError),
+    /// A node agent.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The watcher of folders.
+    #[error(transparent)]
+    Folders(#[from] FolderError),
+    /// The API refused what the lab itself needs.
+    #[error("the lab's own API refused a request: {0}")]
+    Api(Status),
 }
 
 /// A running cluster.
@@ -71,7 +89,11 @@ pub struct Cluster {
     stop_serving: CancellationToken,
     stop_parts: CancellationToken,
     serving: JoinHandle<()>,
-    parts: Vec<JoinHandle<()>>,
+    drivers: Vec<JoinHandle<()>>,
+    agents: Vec<NodeAgent>,
+    services: NodeServices,
+    scheduler: Scheduler,
+    controllers: Controllers,
 }
 
 impl Cluster {
@@ -88,36 +110,76 @@ impl Cluster {
         let kubeconfig = http::kubeconfig(&config.lab, &url, certificate.authority_pem(), &config.token, "");
         let (stop_serving, stop_parts) = (CancellationToken::new(), CancellationToken::new());
         let serving = tokio::spawn(server.run(stop_serving.clone()));
+        remove_other_nodes(&api, &config).map_err(AssembleError::Api)?;
         let controllers = Controllers::start_with_root_ca(&api, &clock, certificate.authority_pem(), &stop_parts);
-        let mut parts = vec![tokio::spawn(controllers.join())];
+        let scheduler = Scheduler::start(api.clone(), clock.clone(), Features::latest(), stop_parts.clone());
+        let services = NodeServices::start(&api, stop_parts.clone())?;
+        let nodes = std::iter::once((&config.control_plane, true)).chain(config.workers.iter().map(|w| (w, false)));
+        let mut agents = Vec::new();
+        for (index, (node, control_plane)) in nodes.enumerate() {
+            let agent = agent_config(node, index, control_plane);
+            agents.push(NodeAgent::start_shared(agent, api.clone(), api.logs().clone(), clock.clone(), &services, &stop_parts)?);
+        }
+        let mut drivers = Vec::new();
         for worker in &config.workers {
             let folders = Folders { plugins: worker.plugins.clone(), registry: worker.registry.clone(), cdi: worker.cdi.clone() };
             let mut driver = DriverConfig::simulated(&config.profile, &worker.name, config.gpus, folders);
             driver.state_dir = Some(worker.state.join("driver"));
             let (client, clock, stop, node) = (http::client(&api), clock.clone(), stop_parts.clone(), worker.name.clone());
-            parts.push(tokio::spawn(async move {
+            drivers.push(tokio::spawn(async move {
                 if let Err(error) = driver::run(driver, client, clock, stop).await {
                     tracing::error!(error = %Chain(&error), node, "the driver ended");
                 }
             }));
         }
-        Ok(Cluster { api, server: url, kubeconfig, stop_serving, stop_parts, serving, parts })
+        Ok(Cluster { api, server: url, kubeconfig, stop_serving, stop_parts, serving, drivers, agents, services, scheduler, controllers })
     }
 
     /// Ends it in order: drivers, agents, scheduler and controllers first, then the server, then the store.
     pub async fn stop(self) {
         self.stop_parts.cancel();
-        for part in self.parts {
-            if let Err(error) = part.await {
-                tracing::error!(%error, "a part of the cluster did not end well");
+        for driver in self.drivers {
+            if let Err(error) = driver.await {
+                tracing::error!(%error, "a driver did not end well");
             }
         }
+        for agent in self.agents {
+            agent.join().await;
+        }
+        self.services.join().await;
+        self.scheduler.join().await;
+        self.controllers.join().await;
         self.stop_serving.cancel();
         if let Err(error) = self.serving.await {
             tracing::error!(%error, "the server did not end well");
         }
         self.api.store().close();
     }
+}
+
+fn agent_config(config: &NodeConfig, index: usize, control_plane: bool) -> node::NodeConfig {
+    node::NodeConfig {
+        name: config.name.clone(),
+        index: u16::try_from(index).unwrap_or(u16::MAX),
+        control_plane,
+        labels: [(RUN_BY_LABEL.to_owned(), "dralab".to_owned())].into(),
+        registry_dir: config.registry.clone(),
+        plugins_dir: config.plugins.clone(),
+        cdi_dir: config.cdi.clone(),
+        state_dir: config.state.join("agent"),
+    }
+}
+
+/// A lab that is resumed with fewer nodes: what it ran before and does not run now is deleted; its slices and pods follow their owner.
+fn remove_other_nodes(api: &Api, config: &ClusterConfig) -> Result<(), Status> {
+    let wanted: BTreeSet<&str> = std::iter::once(&config.control_plane).chain(&config.workers).map(|n| n.name.as_str()).collect();
+    for node in api.list(&NODES, "")?.items {
+        let name = node["metadata"]["name"].as_str().unwrap_or_default();
+        if node["metadata"]["labels"][RUN_BY_LABEL].is_string() && !wanted.contains(name) {
+            api.delete(&Caller::component("kube-controller-manager"), &NODES, "", name, &DeleteOptions::default())?;
+        }
+    }
+    Ok(())
 }
 
 /// An error with its causes in one line.

@@ -9,7 +9,7 @@ use kube::api::{DynamicObject, ListParams, WatchEvent, WatchParams};
 use serde_json::Value;
 
 use crate::client::apply::api_of;
-use crate::client::{ClientError, Kinds};
+use crate::client::{ClientError, Kind, Kinds};
 
 /// Kinds that every lesson is looked at with.
 const ALWAYS: [&str; 4] = ["pods", "resourceclaims", "resourceclaimtemplates", "events"];
@@ -59,7 +59,7 @@ pub async fn list(client: &Client, kinds: &Kinds, namespace: &str, extra: &[Stri
         let list = api_of(client, kind, namespace).list(&ListParams::default()).await?;
         revision = revision.max(parse(list.metadata.resource_version.as_deref()));
         for item in list.items {
-            let (key, value) = keyed(&kind.singular, item);
+            let (key, value) = keyed(kind, item);
             objects.insert(key, value);
         }
     }
@@ -79,7 +79,7 @@ pub async fn open(client: &Client, kinds: &Kinds, namespace: &str, extra: &[Stri
         let api = api_of(client, kind, namespace);
         let params = WatchParams::default().timeout(290);
         let from = if since.is_empty() { listed.to_string() } else { since.to_owned() };
-        let singular = kind.singular.clone();
+        let of_kind = kind.clone();
         let mut stream = api.watch(&params, &from).await?.boxed();
         // A revision that is too old shows in the first event; look at it only if it is there at once.
         let first = tokio::time::timeout(std::time::Duration::from_millis(if since.is_empty() { 0 } else { 30 }), stream.next())
@@ -95,7 +95,7 @@ pub async fn open(client: &Client, kinds: &Kinds, namespace: &str, extra: &[Stri
             other => other,
         };
         let all = futures::stream::iter(first).chain(stream).map_err(ClientError::from);
-        streams.push(all.try_filter_map(move |event| futures::future::ready(Ok(seen(&singular, event)))).boxed());
+        streams.push(all.try_filter_map(move |event| futures::future::ready(Ok(seen(&of_kind, event)))).boxed());
     }
     Ok(View { objects, listed, complete, changes: select_all(streams) })
 }
@@ -123,20 +123,21 @@ fn wanted(extra: &[String]) -> Vec<String> {
     names
 }
 
-fn seen(singular: &str, event: WatchEvent<DynamicObject>) -> Option<Seen> {
+fn seen(kind: &Kind, event: WatchEvent<DynamicObject>) -> Option<Seen> {
     let (object, deleted) = match event {
         WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
         WatchEvent::Deleted(object) => (object, true),
         WatchEvent::Bookmark(_) | WatchEvent::Error(_) => return None,
     };
     let revision = parse(object.metadata.resource_version.as_deref());
-    let (key, object) = keyed(singular, object);
+    let (key, object) = keyed(kind, object);
     Some(Seen { key, object, deleted, revision })
 }
 
-fn keyed(singular: &str, object: DynamicObject) -> (String, Value) {
-    let key = format!("{singular}/{}", object.metadata.name.as_deref().unwrap_or_default());
-    (key, serde_json::to_value(object).unwrap_or_default())
+/// The key of an object, and the object with the kind that items of a list do not have on the wire.
+fn keyed(kind: &Kind, object: DynamicObject) -> (String, Value) {
+    let key = format!("{}/{}", kind.singular, object.metadata.name.as_deref().unwrap_or_default());
+    (key, kind.typed(object))
 }
 
 fn parse(revision: Option<&str>) -> u64 {

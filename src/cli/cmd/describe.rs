@@ -28,7 +28,7 @@ pub async fn run(app: &App, args: &ObjectArgs) -> Result<u8, Failure> {
                 serde_json::to_value(api.get(name).await.map_err(|e| Failure::from(crate::client::ClientError::from(e)))?)
                     .unwrap_or_default(),
             ],
-            None => wait::list(&api).await.map_err(Failure::from)?,
+            None => wait::list(&api).await.map_err(Failure::from)?.into_iter().map(|o| one.kind.typed(o)).collect(),
         };
         for object in objects {
             if !first {
@@ -57,7 +57,7 @@ impl Around {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
         let list = async |name: &str, namespace: &str| -> Result<Vec<Value>, Failure> {
             let kind = kinds.find(name).map_err(Failure::from)?;
-            wait::list(&api_of(client, kind, namespace)).await.map_err(Failure::from)
+            Ok(wait::list(&api_of(client, kind, namespace)).await.map_err(Failure::from)?.into_iter().map(|o| kind.typed(o)).collect())
         };
         let mut around = Around { events: Vec::new(), claims: Vec::new(), slices: Vec::new(), pods: Vec::new() };
         let events_in = if namespace.is_empty() { "default" } else { namespace };

@@ -83,7 +83,7 @@ pub async fn get(app: &App, args: &GetArgs) -> Result<u8, Failure> {
                 }
             }
             Output::Json | Output::Yaml | Output::Name => match answer.get("items").and_then(Value::as_array) {
-                Some(items) => documents.extend(items.iter().map(|item| typed(item, one.kind))),
+                Some(items) => documents.extend(items.iter().map(|item| one.kind.typed(item))),
                 None => documents.push(answer),
             },
         }
@@ -122,15 +122,6 @@ pub async fn get(app: &App, args: &GetArgs) -> Result<u8, Failure> {
         }
     }
     Ok(0)
-}
-
-/// An item of a list has no apiVersion and kind of its own on the wire.
-fn typed(item: &Value, kind: &Kind) -> Value {
-    let mut item = item.clone();
-    let api_version = if kind.group.is_empty() { kind.version.clone() } else { format!("{}/{}", kind.group, kind.version) };
-    item["apiVersion"] = json!(api_version);
-    item["kind"] = json!(kind.kind);
-    item
 }
 
 /// JSON or YAML text without managedFields, as kubectl shows objects.
