@@ -2,6 +2,10 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests too")]
 
+mod api_http;
+mod api_recorded;
+mod api_server;
+mod api_support;
 mod driver;
 mod layers;
 mod protos;

@@ -28,7 +28,7 @@ use crate::embedded::api::{Api, Status};
 /// How long a client may take for the TLS handshake and for the head of a request.
 const HEAD: Duration = Duration::from_secs(15);
 /// How long answers that are under way may take once the server is told to stop.
-const LAST_ANSWERS: Duration = Duration::from_secs(2);
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// How long to wait when the machine has no file descriptor left for a connection.
 const BREATH: Duration = Duration::from_millis(50);
 /// Connections at a time; a lab has a handful of clients.
@@ -90,7 +90,7 @@ impl Server {
         format!("https://{}", self.address)
     }
 
-    /// Serves until `stop` is cancelled. Then watches end, other answers get two seconds, and all connections are
+    /// Serves until `stop` is cancelled. Then watches end, other answers get a second, and all connections are
     /// closed when this returns.
     pub async fn run(self, stop: CancellationToken) {
         let gate = Arc::new(Gate { service: self.service.with_closing(stop.clone()), token: self.token });
