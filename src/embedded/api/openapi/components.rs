@@ -41,6 +41,7 @@ pub(super) fn of_group(group: &str, types: &Map<String, Value>) -> Value {
             schema["x-kubernetes-map-type"] = json!("atomic");
         }
         if let Some(kind) = group_version_kind(&name) {
+            metadata_is_optional(owner, &mut schema);
             schema["x-kubernetes-group-version-kind"] = json!([kind]);
         }
         out.insert(name, schema);
@@ -70,6 +71,17 @@ fn list(resource: &Resource) -> Value {
         },
         "x-kubernetes-group-version-kind": [{"group": resource.group, "kind": format!("{kind}List"), "version": resource.version}],
     })
+}
+
+/// k8s-openapi requires the metadata of every kind; upstream only that of events.
+fn metadata_is_optional(owner: &str, schema: &mut Value) {
+    let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut).filter(|_| owner != "Event") else { return };
+    required.retain(|field| field != "metadata");
+    if required.is_empty()
+        && let Some(schema) = schema.as_object_mut()
+    {
+        schema.remove("required");
+    }
 }
 
 /// Quantities and the like are strings or numbers, which upstream says as `oneOf`.

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::Status;
@@ -197,7 +199,7 @@ impl Reader<'_> {
         Ok(match (node, payload) {
             (Node::Struct(_), Payload::Bytes(bytes)) => Value::Object(self.structure(bytes, node, depth + 1)?),
             (Node::Text { bytes: false }, Payload::Bytes(text)) => json!(wire::text(text)?),
-            (Node::Text { bytes: true }, Payload::Bytes(bytes)) => json!(wire::base64(bytes)),
+            (Node::Text { bytes: true }, Payload::Bytes(bytes)) => json!(BASE64_STANDARD.encode(bytes)),
             (Node::Boolean, Payload::Number(number)) => json!(number != 0),
             // Negative numbers of 32 bits come sign-extended to 64.
             (Node::Integer { .. }, Payload::Number(number)) => json!(number.cast_signed()),
