@@ -28,7 +28,7 @@ pub fn server_side_apply(
     subresource: Subresource,
     manager: &str,
     live: Option<&Value>,
-    applied: Value,
+    applied: &Value,
     force: bool,
     now: Timestamp,
 ) -> Result<Value, Status> {
@@ -45,7 +45,7 @@ pub fn server_side_apply(
             return Err(refuse(400, "BadRequest", message));
         }
     }
-    let apply = Apply { resource, subresource, manager, applied: &applied, now };
+    let apply = Apply { resource, subresource, manager, applied, now };
     let Some(live) = live else {
         let mut object = applied.clone();
         store(vec![apply.entry(Some(managers::seconds(now)))], &mut object);
@@ -59,9 +59,9 @@ pub fn server_side_apply(
         }
         other => other,
     }
-    .map_err(|conflicts| conflicts.status())?;
+    .map_err(Conflicts::status)?;
     if manager == KUBECTL && annotation.is_string() {
-        keep_last_applied(&mut object, &applied);
+        keep_last_applied(&mut object, applied);
     }
     Ok(object)
 }

@@ -98,7 +98,7 @@ fn compare(resource: &'static Resource, subresource: Subresource, old: &Value, n
 }
 
 /// Takes what changed from all entries but the one at `keep`.
-fn disown(entries: &mut Vec<Entry>, comparison: &Comparison, keep: Option<usize>) {
+fn disown(entries: &mut [Entry], comparison: &Comparison, keep: Option<usize>) {
     let changed = comparison.modified.union(&comparison.added).union(&comparison.removed);
     for (at, entry) in entries.iter_mut().enumerate() {
         if Some(at) != keep {

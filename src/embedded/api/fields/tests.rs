@@ -79,7 +79,7 @@ fn filled(mut object: Value, state: &Value) -> Value {
 }
 
 fn apply(live: Option<&Value>, manager: &str, config: &Value, force: bool, now: &str) -> Result<Value, Status> {
-    server_side_apply(&CONFIGMAPS, Subresource::Main, manager, live, config.clone(), force, at(now))
+    server_side_apply(&CONFIGMAPS, Subresource::Main, manager, live, config, force, at(now))
 }
 
 /// Scenario 30 of the recordings, step by step.
@@ -132,7 +132,7 @@ fn lists_of_pods_by_their_keys() {
     let config =
         |containers: Value| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}});
     let apply = |live: Option<&Value>, manager: &str, config: &Value, force: bool| {
-        server_side_apply(&PODS, Subresource::Main, manager, live, config.clone(), force, at("2026-01-01T00:00:00Z"))
+        server_side_apply(&PODS, Subresource::Main, manager, live, config, force, at("2026-01-01T00:00:00Z"))
     };
     let first = config(
         json!([{"name": "a", "image": "1", "ports": [{"containerPort": 80}], "env": [{"name": "E", "value": "x"}]}, {"name": "b", "image": "1"}]),
@@ -185,7 +185,7 @@ fn many_updaters_are_merged() {
     let list = object["metadata"]["managedFields"].as_array().expect("a list");
     assert_eq!(list.len(), 10);
     assert_eq!(list[0]["manager"], "ancient-changes");
-    assert_eq!(list[0]["fieldsV1"]["f:data"].as_object().map(|fields| fields.len()), Some(5));
+    assert_eq!(list[0]["fieldsV1"]["f:data"].as_object().map(Map::len), Some(5));
 }
 
 #[test]

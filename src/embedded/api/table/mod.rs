@@ -54,7 +54,9 @@ pub fn render(
         })
         .collect();
     let definitions = if columns { columns::definitions(resource) } else { Value::Null };
-    json!({"kind": "Table", "apiVersion": api, "metadata": metadata, "columnDefinitions": definitions, "rows": rows})
+    let mut table = json!({"kind": "Table", "apiVersion": api, "columnDefinitions": definitions, "rows": rows});
+    table["metadata"] = metadata;
+    table
 }
 
 #[cfg(test)]

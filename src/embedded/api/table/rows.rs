@@ -33,7 +33,7 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Valu
     let count = |field: &str| object[field].as_object().map_or(0, serde_json::Map::len);
     match resource.kind {
         "Pod" => Value::Array(pod::cells(object, now)),
-        "Node" => node(object, age),
+        "Node" => node(object, &age),
         "Event" => event(object, now),
         "Namespace" => json!([name, text(&object["status"]["phase"]), age]),
         "ConfigMap" => json!([name, count("data") + count("binaryData"), age]),
@@ -62,7 +62,7 @@ fn claim_state(claim: &Value) -> String {
     words.join(",")
 }
 
-fn node(node: &Value, age: Value) -> Value {
+fn node(node: &Value, age: &Value) -> Value {
     let (status, info) = (&node["status"], &node["status"]["nodeInfo"]);
     let ready = items(&status["conditions"]).iter().find(|c| c["type"] == "Ready");
     let mut states = vec![match ready.map(|c| c["status"] == "True") {

@@ -70,7 +70,7 @@ impl Api {
                     );
                     return Err(Status::conflict(resource, name, why));
                 }
-                let object = fields::server_side_apply(resource, subresource, manager, None, applied.clone(), force, self.now())?;
+                let object = fields::server_side_apply(resource, subresource, manager, None, &applied, force, self.now())?;
                 match self.create_applied(caller, resource, namespace, object, options) {
                     // Somebody else created it meanwhile: apply to theirs.
                     Err(status) if status.already_exists() => continue,
@@ -79,7 +79,7 @@ impl Api {
                 }
             };
             let live = Some(&*current.object);
-            let new = fields::server_side_apply(resource, subresource, manager, live, applied.clone(), force, self.now())?;
+            let new = fields::server_side_apply(resource, subresource, manager, live, &applied, force, self.now())?;
             if let Some(object) = self.change(caller, resource, subresource, &current, new, options, Fields::Set)? {
                 return Ok(Written { object, warnings, created: false });
             }
