@@ -82,7 +82,7 @@ pub enum NodeError {
         /// The node.
         node: String,
         /// What it says.
-        source: Status,
+        source: Box<Status>,
     },
 }
 
@@ -201,7 +201,7 @@ impl NodeAgent {
             control_plane: config.control_plane,
             labels: config.labels.clone(),
         };
-        let refused = |source: Status| NodeError::Api { node: config.name.clone(), source };
+        let refused = |source: Status| NodeError::Api { node: config.name.clone(), source: Box::new(source) };
         identity.register(&api).map_err(refused)?;
         let caller = identity.caller();
         let stop = shutdown.child_token();

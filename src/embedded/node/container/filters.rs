@@ -17,7 +17,7 @@ pub(super) fn run(world: &World, name: &str, arguments: &[String], io: &Io) -> O
         "seq" => filter.seq(&words),
         "basename" => filter.print(&format!("{}\n", words.first()?.trim_end_matches('/').rsplit('/').next()?)),
         "dirname" => {
-            filter.print(&format!("{}\n", words.first()?.rsplit_once('/').map_or(".", |(d, _)| if d.is_empty() { "/" } else { d })))
+            filter.print(&format!("{}\n", words.first()?.rsplit_once('/').map_or(".", |(d, _)| if d.is_empty() { "/" } else { d })));
         }
         "ls" => filter.ls(&words),
         "cat" | "tac" | "sort" | "uniq" => {
@@ -110,7 +110,7 @@ impl Filter<'_> {
     /// The text of the files, or of the input.
     fn input(&mut self, files: &[&str]) -> String {
         if files.is_empty() || files == ["-"] {
-            return self.io.stdin.as_ref().map(|text| text.to_string()).unwrap_or_default();
+            return self.io.stdin.as_deref().cloned().unwrap_or_default();
         }
         let mut all = String::new();
         for file in files {

@@ -6,11 +6,14 @@
 mod builtins;
 mod expand;
 mod filters;
+mod jobs;
 mod parse;
 mod printf;
 mod shell;
 mod syntax;
 mod test;
+mod variables;
+mod words;
 mod world;
 
 use std::sync::Arc;

@@ -5,17 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::task::{AbortHandle, Id, JoinSet};
 
+use super::jobs::Jobs;
 use super::parse::parse;
 use super::syntax::{Command, Item, Kind, Link, Pipeline, Redirect, Script, Target};
 use super::world::World;
 
 /// The value of `$?` for a command that is not there.
 pub(super) const NOT_FOUND: i32 = 127;
-/// `128 + SIGTERM`, what `wait` gives when the signal cut it short.
-const TERMINATED: i32 = 143;
-
 /// Which shell's manners: the wording of errors and of `export` differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
@@ -98,15 +95,6 @@ pub(super) struct Shell {
     in_trap: bool,
     /// Nesting of function calls and nested shells, bounded so that a script cannot exhaust the stack.
     calls: u32,
-}
-
-/// Commands in the background. They end with the shell that started them.
-#[derive(Default)]
-pub(super) struct Jobs {
-    set: JoinSet<i32>,
-    numbers: HashMap<Id, u32>,
-    handles: HashMap<u32, AbortHandle>,
-    ended: HashMap<u32, i32>,
 }
 
 impl Shell {
@@ -203,17 +191,6 @@ impl Shell {
             self.signals(io).await?;
             Ok(self.status)
         })
-    }
-
-    fn spawn(&mut self, item: &Item, io: &Io) {
-        let mut shell = self.subshell();
-        let script = Script { items: vec![Item { background: false, ..item.clone() }] };
-        let io = io.clone();
-        let number = self.world.next_process();
-        let handle = self.jobs.set.spawn(async move { shell.process(&script, &io).await });
-        self.jobs.numbers.insert(handle.id(), number);
-        self.jobs.handles.insert(number, handle);
-        self.last_job = Some(number);
     }
 
     async fn item(&mut self, item: &Item, io: &Io) -> Result<(), Flow> {
@@ -465,45 +442,6 @@ impl Shell {
         ran.map(|_| ())
     }
 
-    /// `wait`, for all jobs or one. A trapped signal cuts it short.
-    pub(super) async fn wait(&mut self, number: Option<u32>) -> i32 {
-        let trapped = self.is_main && self.traps.get("TERM").is_some_and(|text| !text.is_empty());
-        let signals = Arc::clone(&self.world.signals);
-        loop {
-            if let Some(status) = number.and_then(|n| self.jobs.ended.remove(&n)) {
-                return status;
-            }
-            if number.is_some_and(|n| !self.jobs.handles.contains_key(&n)) {
-                return NOT_FOUND;
-            }
-            let ended = if trapped {
-                tokio::select! {
-                    biased;
-                    () = signals.came() => return TERMINATED,
-                    ended = self.jobs.set.join_next_with_id() => ended,
-                }
-            } else {
-                self.jobs.set.join_next_with_id().await
-            };
-            match ended {
-                None => return 0,
-                Some(Ok((id, status))) => self.jobs.ended(id, status),
-                Some(Err(error)) => self.jobs.ended(error.id(), TERMINATED),
-            }
-        }
-    }
-
-    /// `kill` of a job; false when there is no such job.
-    pub(super) fn kill(&mut self, number: u32) -> bool {
-        match self.jobs.handles.get(&number) {
-            Some(handle) => {
-                handle.abort();
-                true
-            }
-            None => false,
-        }
-    }
-
     /// Waits by the clock.
     pub(super) async fn sleep(&self, duration: Option<Duration>) {
         self.world.slept();
@@ -512,15 +450,6 @@ impl Shell {
                 self.world.clock.sleep(duration).await;
             }
             None => std::future::pending().await,
-        }
-    }
-}
-
-impl Jobs {
-    fn ended(&mut self, id: Id, status: i32) {
-        if let Some(number) = self.numbers.remove(&id) {
-            self.handles.remove(&number);
-            self.ended.insert(number, status);
         }
     }
 }

@@ -30,7 +30,7 @@ pub enum DraError {
         /// Its name.
         name: String,
         /// What the API says.
-        status: Status,
+        status: Box<Status>,
     },
     /// A claim of that name belongs to somebody else.
     #[error("ResourceClaim {namespace}/{claim} was not created for Pod {namespace}/{pod} (Pod is not owner)")]
@@ -224,8 +224,10 @@ impl Claims {
         let mut infos = Vec::new();
         for entry in claim::names(pod)? {
             let name = entry.claim;
-            let object =
-                self.api.get(&RESOURCECLAIMS, &namespace, &name).map_err(|status| DraError::Fetch { name: name.clone(), status })?;
+            let object = self
+                .api
+                .get(&RESOURCECLAIMS, &namespace, &name)
+                .map_err(|status| DraError::Fetch { name: name.clone(), status: Box::new(status) })?;
             if entry.owned && !claim::is_owned_by(&object, &pod_uid) {
                 return Err(DraError::NotOwner { namespace, claim: name, pod: pod_name });
             }

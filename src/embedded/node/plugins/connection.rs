@@ -88,7 +88,7 @@ mod tests {
             ("/tmp/a b/x@reg.sock", "%2Ftmp%2Fa%20b%2Fx@reg.sock"),
             ("/tmp/x-reg.sock", "localhost"),
         ] {
-            assert_eq!(registration_origin(Path::new(socket)).authority().map(|a| a.as_str()), Some(authority), "{socket}");
+            assert_eq!(registration_origin(Path::new(socket)).authority().map(http::uri::Authority::as_str), Some(authority), "{socket}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The life of a pod on a node: one worker per pod (the kubelet's pod workers and `syncPod`).
 
+mod adopt;
 pub mod environment;
 mod processes;
 pub mod runtime;

@@ -99,7 +99,7 @@ fn phase(pod: &Value, runtime: &Runtime, stage: Stage) -> &'static str {
     let failed = |c: &Container| c.ended().is_some_and(|e| e.code != 0);
     if !runtime.init.is_empty() && !runtime.containers.iter().any(Container::was_started) {
         let broken = runtime.init.iter().any(|c| failed(c) && policy == RestartPolicy::Never);
-        if broken || (stage == Stage::Over && runtime.init.iter().any(|c| failed(c))) {
+        if broken || (stage == Stage::Over && runtime.init.iter().any(&failed)) {
             return "Failed";
         }
         if stage == Stage::Live {

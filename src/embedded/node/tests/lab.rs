@@ -48,6 +48,8 @@ pub(super) struct Lab {
     pub(super) folder: TempDir,
     pub(super) stop: CancellationToken,
     pub(super) agent: Option<NodeAgent>,
+    /// The revision before the first pod.
+    begun: u64,
 }
 
 impl Lab {
@@ -56,8 +58,9 @@ impl Lab {
         let api = Api::in_memory(Arc::new(clock.clone()));
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
         api.create(&Caller::component("test"), &NAMESPACES, "", namespace, &WriteOptions::default()).expect("a namespace");
+        let begun = api.revision();
         let folder = tempfile::Builder::new().prefix("n").tempdir_in("/tmp").expect("a folder");
-        let mut lab = Lab { api, clock, logs: Logs::default(), folder, stop: CancellationToken::new(), agent: None };
+        let mut lab = Lab { api, clock, logs: Logs::default(), folder, stop: CancellationToken::new(), agent: None, begun };
         lab.start();
         lab
     }
@@ -131,10 +134,10 @@ impl Lab {
             spec["containers"][0]["resources"] = json!({"claims": [{"name": "gpu"}]});
             spec["resourceClaims"] = json!([{"name": "gpu", "resourceClaimName": claim}]);
         }
-        self.pod_with(name, spec)
+        self.pod_with(name, &spec)
     }
 
-    pub(super) fn pod_with(&self, name: &str, spec: Value) -> String {
+    pub(super) fn pod_with(&self, name: &str, spec: &Value) -> String {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec});
         self.create(&PODS, pod)["metadata"]["uid"].as_str().expect("a uid").to_owned()
     }
@@ -180,7 +183,7 @@ impl Lab {
 
     /// All states of a pod so far: `(type, object)`.
     pub(super) async fn history(&self, pod: &str, until_gone: bool) -> Vec<(ChangeKind, Object)> {
-        let mut watch = self.api.watch(&PODS, NAMESPACE, 0).expect("a watch");
+        let mut watch = self.api.watch(&PODS, NAMESPACE, self.begun).expect("a watch");
         let mut states = Vec::new();
         while let Ok(Some(Ok(change))) = tokio::time::timeout(Duration::from_secs(2), watch.next()).await {
             if change.object["metadata"]["name"] == pod {

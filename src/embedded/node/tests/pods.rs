@@ -171,7 +171,7 @@ async fn init_containers_come_first() {
     let container = |name: &str, script: &str| json!({"name": name, "image": "busybox", "command": ["sh", "-c", script]});
     lab.pod_with(
         "p",
-        json!({"initContainers": [container("one", "sleep 5"), container("two", "true")], "containers": [container("ctr0", SLEEPER)]}),
+        &json!({"initContainers": [container("one", "sleep 5"), container("two", "true")], "containers": [container("ctr0", SLEEPER)]}),
     );
     lab.bind("p");
     until("the first runs", || !lab.at("p", "/status/initContainerStatuses/0/state/running").is_null()).await;
@@ -197,7 +197,7 @@ async fn the_environment_is_what_the_spec_says() {
     create("Secret", &crate::embedded::api::resource::SECRETS, json!({"key": "c2VjcmV0"}));
     let uid = lab.pod_with(
         "p",
-        json!({"restartPolicy": "Never", "containers": [{
+        &json!({"restartPolicy": "Never", "containers": [{
             "name": "ctr0", "image": "busybox", "command": ["env"],
             "envFrom": [{"configMapRef": {"name": "settings"}, "prefix": "CM_"}],
             "env": [
@@ -216,7 +216,7 @@ async fn the_environment_is_what_the_spec_says() {
     }
     lab.pod_with(
         "q",
-        json!({"containers": [{"name": "ctr0", "image": "busybox", "command": ["env"], "envFrom": [{"secretRef": {"name": "nope"}}]}]}),
+        &json!({"containers": [{"name": "ctr0", "image": "busybox", "command": ["env"], "envFrom": [{"secretRef": {"name": "nope"}}]}]}),
     );
     lab.bind("q");
     until("it waits", || lab.at("q", "/status/containerStatuses/0/state/waiting/reason") == "CreateContainerConfigError").await;
