@@ -53,7 +53,12 @@ impl Home {
     /// The command with only this environment.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.env_clear().env("HOME", self.path()).env("PATH", "/usr/bin:/bin").env("LANG", "C.UTF-8").env("XDG_RUNTIME_DIR", self.path().join("run"));
+        command
+            .env_clear()
+            .env("HOME", self.path())
+            .env("PATH", "/usr/bin:/bin")
+            .env("LANG", "C.UTF-8")
+            .env("XDG_RUNTIME_DIR", self.path().join("run"));
         std::fs::create_dir_all(self.path().join("run")).expect("a folder");
         command.envs(self.env.iter().map(|(k, v)| (k, v))).current_dir(self.path()).stdin(Stdio::null());
         command

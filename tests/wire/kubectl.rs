@@ -62,7 +62,10 @@ fn the_tutorial_with_kubectl() {
     assert!(seen.is_some(), "the watch shows allocated,reserved");
     wire.says(&["wait", "-n", "w", "pod/pod0", "--for=condition=Ready", "--timeout=30s"], "pod/pod0 condition met\n");
     let wide = wire.kubectl(&["get", "pods", "-n", "w", "-o", "wide"]);
-    assert_eq!(cells(wide.ok(), 0), ["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "NOMINATED", "NODE", "READINESS", "GATES"]);
+    assert_eq!(
+        cells(wide.ok(), 0),
+        ["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "NOMINATED", "NODE", "READINESS", "GATES"]
+    );
     let row = cells(wide.ok(), 1);
     assert_eq!((&row[..4], row[6]), (&["pod0", "1/1", "Running", "0"][..], "dra-lab-worker"));
     wire.says(&["get", "pod,resourceclaim", "-n", "w", "-o", "name"], "pod/pod0\nresourceclaim.resource.k8s.io/some-gpu\n");
@@ -84,7 +87,10 @@ fn the_tutorial_with_kubectl() {
         assert!(events.ok().contains(reason), "{reason}\n{}", events.stdout);
     }
     wire.says(&["delete", "pod", "pod0", "-n", "w"], "pod \"pod0\" deleted from w namespace\n");
-    wire.says(&["wait", "-n", "w", "resourceclaim/some-gpu", "--for=jsonpath={.spec.devices.requests[0].name}=some-gpu", "--timeout=10s"], "resourceclaim.resource.k8s.io/some-gpu condition met\n");
+    wire.says(
+        &["wait", "-n", "w", "resourceclaim/some-gpu", "--for=jsonpath={.spec.devices.requests[0].name}=some-gpu", "--timeout=10s"],
+        "resourceclaim.resource.k8s.io/some-gpu condition met\n",
+    );
     let got = wire.kubectl(&["get", "resourceclaim", "-n", "w"]);
     assert_eq!(&cells(got.ok(), 1)[..2], ["some-gpu", "pending"]);
     wire.says(&["delete", "-f", &claim], "resourceclaim.resource.k8s.io \"some-gpu\" deleted from w namespace\n");
@@ -98,12 +104,26 @@ fn apply_patch_label_and_their_refusals() {
     wire.says(&["label", "resourceclaim", "some-gpu", "-n", "w", "team=a"], "resourceclaim.resource.k8s.io/some-gpu labeled\n");
     wire.says(&["get", "resourceclaim", "-n", "w", "-l", "team=a", "-o", "name"], "resourceclaim.resource.k8s.io/some-gpu\n");
     wire.says(&["annotate", "resourceclaim", "some-gpu", "-n", "w", "note=x"], "resourceclaim.resource.k8s.io/some-gpu annotated\n");
-    for (kind, patch) in [("merge", r#"{"metadata":{"labels":{"team":"b"}}}"#), ("json", r#"[{"op":"add","path":"/metadata/labels/tier","value":"c"}]"#)] {
-        wire.says(&["patch", "resourceclaim", "some-gpu", "-n", "w", "--type", kind, "-p", patch], "resourceclaim.resource.k8s.io/some-gpu patched\n");
+    for (kind, patch) in
+        [("merge", r#"{"metadata":{"labels":{"team":"b"}}}"#), ("json", r#"[{"op":"add","path":"/metadata/labels/tier","value":"c"}]"#)]
+    {
+        wire.says(
+            &["patch", "resourceclaim", "some-gpu", "-n", "w", "--type", kind, "-p", patch],
+            "resourceclaim.resource.k8s.io/some-gpu patched\n",
+        );
     }
     wire.says(&["get", "resourceclaim", "some-gpu", "-n", "w", "-o", "jsonpath={.metadata.labels}"], r#"{"team":"b","tier":"c"}"#);
     // A claim's spec cannot be changed, in the API server's words.
-    let refused = wire.kubectl(&["patch", "resourceclaim", "some-gpu", "-n", "w", "--type=json", "-p", r#"[{"op":"replace","path":"/spec/devices/requests/0/exactly/count","value":2}]"#]);
+    let refused = wire.kubectl(&[
+        "patch",
+        "resourceclaim",
+        "some-gpu",
+        "-n",
+        "w",
+        "--type=json",
+        "-p",
+        r#"[{"op":"replace","path":"/spec/devices/requests/0/exactly/count","value":2}]"#,
+    ]);
     assert_eq!(refused.code, 1);
     assert!(refused.stderr.contains("field is immutable"), "{}", refused.stderr);
     // Unknown fields are refused by name.
@@ -114,8 +134,14 @@ fn apply_patch_label_and_their_refusals() {
     // Pods keep their containers in a strategic merge patch.
     let pod = wire.lab.file("pod.yaml", POD);
     wire.says(&["create", "-f", &pod], "pod/pod0 created\n");
-    wire.says(&["patch", "pod", "pod0", "-n", "w", "-p", r#"{"spec":{"containers":[{"name":"ctr0","image":"ubuntu:26.04"}]}}"#], "pod/pod0 patched\n");
-    wire.says(&["get", "pod", "pod0", "-n", "w", "-o", "jsonpath={.spec.containers[0].image} {.spec.containers[0].command[0]}"], "ubuntu:26.04 bash");
+    wire.says(
+        &["patch", "pod", "pod0", "-n", "w", "-p", r#"{"spec":{"containers":[{"name":"ctr0","image":"ubuntu:26.04"}]}}"#],
+        "pod/pod0 patched\n",
+    );
+    wire.says(
+        &["get", "pod", "pod0", "-n", "w", "-o", "jsonpath={.spec.containers[0].image} {.spec.containers[0].command[0]}"],
+        "ubuntu:26.04 bash",
+    );
     let again = wire.kubectl(&["create", "-f", &pod]);
     assert!(again.stderr.contains("pods \"pod0\" already exists"), "{}", again.stderr);
     wire.says(&["create", "configmap", "settings", "-n", "w", "--from-literal=a=b"], "configmap/settings created\n");

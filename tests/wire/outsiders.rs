@@ -23,11 +23,30 @@ fn replay(scenario: &str) {
     let scenario = recordings().join("scenarios").join(scenario);
     let run = |program: &str, args: &[&std::ffi::OsStr]| {
         let mut command = Command::new("python3");
-        command.arg(recordings().join("tools").join(program)).args(args).env("HOME", lab.home.path()).env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::null());
+        command
+            .arg(recordings().join("tools").join(program))
+            .args(args)
+            .env("HOME", lab.home.path())
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::null());
         Ran::of(&command.output().expect("python3 starts"))
     };
     let kubectl = tool("kubectl");
-    run("replay.py", &[scenario.as_os_str(), "--kubeconfig".as_ref(), lab.kubeconfig().as_os_str(), "--out".as_ref(), out.as_os_str(), "--kubectl".as_ref(), kubectl.as_os_str(), "--speed".as_ref(), "fast".as_ref()]).ok();
+    run(
+        "replay.py",
+        &[
+            scenario.as_os_str(),
+            "--kubeconfig".as_ref(),
+            lab.kubeconfig().as_os_str(),
+            "--out".as_ref(),
+            out.as_os_str(),
+            "--kubectl".as_ref(),
+            kubectl.as_os_str(),
+            "--speed".as_ref(),
+            "fast".as_ref(),
+        ],
+    )
+    .ok();
     let judged = run("diff.py", &[scenario.as_os_str(), out.as_os_str(), "--show".as_ref(), "40".as_ref()]);
     assert_eq!(judged.code, 0, "{}\n{}", judged.stdout, judged.stderr);
     assert!(judged.stdout.contains(": agree"), "{}", judged.stdout);
@@ -93,11 +112,19 @@ fn kubernetes_own_test_driver_registers_publishes_and_prepares() {
          apiVersion: v1\nkind: Pod\nmetadata: {name: user, namespace: default}\nspec: {restartPolicy: Never, containers: [{name: c, image: ubuntu:24.04, command: [bash, -c, 'env; sleep 60'], resources: {claims: [{name: d}]}}], resourceClaims: [{name: d, resourceClaimName: one}]}\n",
     );
     lab.dralab(&["apply", "-f", &manifest]).ok();
-    let kubectl = |args: &[&str]| Ran::of(&lab.home.command(&tool("kubectl")).env("KUBECONFIG", lab.kubeconfig()).args(args).output().expect("kubectl starts"));
+    let kubectl = |args: &[&str]| {
+        Ran::of(&lab.home.command(&tool("kubectl")).env("KUBECONFIG", lab.kubeconfig()).args(args).output().expect("kubectl starts"))
+    };
     kubectl(&["wait", "pod/user", "--for=jsonpath={.status.phase}=Running", "--timeout=60s"]).ok();
     let slices = kubectl(&["get", "resourceslices"]);
     assert!(slices.ok().contains("test-driver.cdi.k8s.io"), "{}", slices.stdout);
-    let claim = kubectl(&["get", "resourceclaim", "one", "-o", "jsonpath={.status.allocation.devices.results[0].driver}/{.status.allocation.devices.results[0].device}"]);
+    let claim = kubectl(&[
+        "get",
+        "resourceclaim",
+        "one",
+        "-o",
+        "jsonpath={.status.allocation.devices.results[0].driver}/{.status.allocation.devices.results[0].device}",
+    ]);
     assert!(claim.ok().starts_with("test-driver.cdi.k8s.io/device-0"), "{}", claim.stdout);
     kubectl(&["delete", "pod", "user", "--grace-period=1", "--timeout=60s"]).ok();
     let claim = kubectl(&["get", "resourceclaim", "one"]);
