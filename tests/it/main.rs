@@ -6,6 +6,8 @@ mod api_http;
 mod api_recorded;
 mod api_server;
 mod api_support;
+mod case_files;
+mod cases_alloc;
 mod driver;
 mod layers;
 mod protos;
