@@ -135,7 +135,8 @@ impl Policy {
     }
 
     fn forbids(&self, amount: &Quantity, fractions: bool) -> bool {
-        if self.default.as_ref() == Some(amount) {
+        // The default is always fine. Upstream compares the structs: 3 that was rounded up is not the 3 of a manifest.
+        if self.default.as_ref().is_some_and(|default| default.is_kept_like(amount)) {
             return false;
         }
         if let Some(range) = &self.range {
@@ -216,7 +217,7 @@ fn from_milli(milli: i64, format: Format) -> Quantity {
     if milli % 1000 == 0 {
         return Quantity::from_i64(milli / 1000, format);
     }
-    Quantity::parse(&format!("{milli}m")).unwrap_or_else(|_| Quantity::from_i64(milli / 1000, format))
+    Quantity::from_milli(milli, format)
 }
 
 fn parse(name: &str, text: &str) -> Result<Quantity, String> {
@@ -249,6 +250,7 @@ mod tests {
         let stepped =
             json!({"value": "80Gi", "requestPolicy": {"default": "4Gi", "validRange": {"min": "2Gi", "max": "40Gi", "step": "2Gi"}}});
         let listed = json!({"value": "10", "requestPolicy": {"default": "7", "validValues": ["1", "4", "8"]}});
+        let odd = json!({"value": "4", "requestPolicy": {"default": "3", "validRange": {"min": "1", "max": "2", "step": "2"}}});
         let open = json!({"value": "100", "requestPolicy": {"validRange": {"min": "5"}}});
         for (capacity, wanted, used, expected) in [
             (&plain, None, "0", "80Gi"),
@@ -262,6 +264,8 @@ mod tests {
             (&listed, None, "0", "7"),
             (&listed, Some("2"), "0", "4"),
             (&listed, Some("9"), "0", "-"),
+            (&odd, None, "0", "3"),
+            (&odd, Some("3"), "0", "-"),
             (&open, Some("3"), "0", "5"),
             (&open, Some("7"), "93", "7"),
             (&open, Some("7"), "94", "-"),

@@ -68,6 +68,24 @@ impl Quantity {
         Self { amount: Amount::Small { value, scale: 0 }, format, text: None }
     }
 
+    /// Thousandths.
+    #[must_use]
+    pub fn from_milli(value: i64, format: Format) -> Self {
+        Self { amount: Amount::Small { value, scale: -3 }, format, text: None }
+    }
+
+    /// Whether Go's `==` holds, which compares how a quantity is kept rather than what it is worth: value, scale, format
+    /// and the cached text. Upstream compares so in one place. Quantities in the big form are never the same.
+    #[must_use]
+    pub fn is_kept_like(&self, other: &Self) -> bool {
+        match (&self.amount, &other.amount) {
+            (Amount::Small { value: a, scale: sa }, Amount::Small { value: b, scale: sb }) => {
+                (a, sa, self.format, &self.text) == (b, sb, other.format, &other.text)
+            }
+            _ => false,
+        }
+    }
+
     /// Parses a quantity. Fractions finer than nano are rounded away from zero; numbers with a binary suffix that
     /// need the big form are capped at 2^63-1.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
