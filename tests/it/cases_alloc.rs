@@ -9,16 +9,8 @@ use serde_json::{Value, json};
 use crate::case_files::unzipped;
 
 /// Fields of a result that are compared as they are; absent, null and empty are the same.
-const PLAIN: &[&str] = &[
-    "request",
-    "driver",
-    "pool",
-    "device",
-    "tolerations",
-    "bindingConditions",
-    "bindingFailureConditions",
-    "skipNodeOperations",
-];
+const PLAIN: &[&str] =
+    &["request", "driver", "pool", "device", "tolerations", "bindingConditions", "bindingFailureConditions", "skipNodeOperations"];
 
 /// `null` for everything that says nothing.
 fn said(value: &Value) -> Value {
