@@ -37,6 +37,8 @@ impl Folders {
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             let listeners = told.lock().unwrap_or_else(PoisonError::into_inner);
             match event {
+                // Reading a folder is no change of it (and would never end, as whoever is told reads it).
+                Ok(event) if event.kind.is_access() => {}
                 Ok(event) if !event.need_rescan() => {
                     for folder in event.paths.iter().flat_map(|path| [Some(path.as_path()), path.parent()]).flatten() {
                         if let Some(listener) = listeners.get(folder) {
@@ -71,5 +73,31 @@ impl Folders {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).remove(folder);
         // A folder that is gone is no longer watched anyway.
         let _ = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).unwatch(folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Folders;
+
+    #[tokio::test]
+    async fn changes_are_told_and_reading_is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folders = Folders::new().expect("a watcher");
+        let mut changes = folders.watch(folder.path()).expect("watched");
+        std::fs::write(folder.path().join("x"), "").expect("written");
+        tokio::time::timeout(Duration::from_secs(5), changes.changed()).await.expect("told").expect("open");
+        // What is still to be told of the same change comes soon; then nothing more does.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        changes.mark_unchanged();
+        for _ in 0..10 {
+            assert_eq!(std::fs::read_dir(folder.path()).expect("read").count(), 1);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!changes.has_changed().expect("open"));
+        std::fs::remove_file(folder.path().join("x")).expect("removed");
+        tokio::time::timeout(Duration::from_secs(5), changes.changed()).await.expect("told").expect("open");
     }
 }
