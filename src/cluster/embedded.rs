@@ -159,7 +159,7 @@ pub async fn up(
     let record = LabRecord::read(&folder)?.ok_or_else(|| ClusterError::NotUp { lab: lab.to_owned() })?;
     let client = connect(&record).await.map_err(api_error("a connection"))?;
     report(UpEvent::Installing);
-    let applied = install::install(&client, lab).await?;
+    let applied = install::install(&client, None).await?;
     let changed = applied.iter().filter(|(_, done)| *done != Applied::Unchanged).count();
     report(UpEvent::Installed { objects: applied.len(), changed });
     report(UpEvent::Publishing);
@@ -269,7 +269,7 @@ pub async fn down(home: &Home, lab: &str, purge: bool) -> Result<Downed, Cluster
 
 /// Removes the folder of sockets, where it is one that dralab makes.
 fn remove_sockets(record: &LabRecord) {
-    let ours = record.sockets.file_name().is_some_and(|n| n.to_string_lossy() == record.lab)
+    let ours = record.sockets.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&format!("{}-", record.lab)))
         && record.sockets.parent().and_then(|p| p.file_name()).is_some_and(|n| n.to_string_lossy().starts_with("dralab"));
     if ours && let Err(error) = std::fs::remove_dir_all(&record.sockets) {
         tracing::debug!(%error, path = %record.sockets.display(), "the sockets' folder was not removed");

@@ -13,11 +13,11 @@ static MANIFESTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/manifests");
 /// The label that names the lab on everything that was installed for it.
 pub const LAB_LABEL: &str = "dralab.dev/lab";
 
-/// The objects of the manifests, labelled for a lab.
+/// The objects of the manifests, labelled for a lab on a cluster that others share. An embedded cluster is all the lab's: nothing needs a label there.
 ///
 /// # Errors
 /// When a manifest of this build is broken.
-pub fn objects(lab: &str) -> Result<Vec<Value>, ClusterError> {
+pub fn objects(lab: Option<&str>) -> Result<Vec<Value>, ClusterError> {
     let mut objects = Vec::new();
     let mut files: Vec<_> = MANIFESTS.files().collect();
     files.sort_by_key(|f| f.path().to_path_buf());
@@ -29,8 +29,10 @@ pub fn objects(lab: &str) -> Result<Vec<Value>, ClusterError> {
         let broken = |reason: String| ClusterError::Manifest { name: name.clone(), reason };
         let text = file.contents_utf8().ok_or_else(|| broken("it is not UTF-8".to_owned()))?;
         for mut object in manifests::read(&name, text).map_err(|error| broken(error.to_string()))? {
-            object["metadata"]["labels"]["app.kubernetes.io/managed-by"] = json!("dralab");
-            object["metadata"]["labels"][LAB_LABEL] = json!(lab);
+            if let Some(lab) = lab {
+                object["metadata"]["labels"]["app.kubernetes.io/managed-by"] = json!("dralab");
+                object["metadata"]["labels"][LAB_LABEL] = json!(lab);
+            }
             objects.push(object);
         }
     }
@@ -41,7 +43,7 @@ pub fn objects(lab: &str) -> Result<Vec<Value>, ClusterError> {
 ///
 /// # Errors
 /// When the server refuses.
-pub async fn install(client: &Client, lab: &str) -> Result<Vec<(String, Applied)>, ClusterError> {
+pub async fn install(client: &Client, lab: Option<&str>) -> Result<Vec<(String, Applied)>, ClusterError> {
     let refused = |what: &str| {
         let what = what.to_owned();
         move |error: crate::client::ClientError| ClusterError::Start {
@@ -67,7 +69,7 @@ pub async fn install(client: &Client, lab: &str) -> Result<Vec<(String, Applied)
 mod tests {
     #[test]
     fn the_manifests_of_this_build_read() {
-        let objects = super::objects("dra-lab").expect("they read");
+        let objects = super::objects(Some("dra-lab")).expect("they read");
         assert!(objects.iter().any(|o| o["kind"] == "DeviceClass" && o["metadata"]["name"] == "gpu.example.com"));
         assert!(objects.iter().all(|o| o["metadata"]["labels"][super::LAB_LABEL] == "dra-lab"));
     }

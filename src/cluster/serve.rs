@@ -39,7 +39,7 @@ impl Serving {
         let profile = profile(&spec.profile)?;
         enough_files(spec.nodes)?;
         let before = LabRecord::read(folder)?;
-        let sockets = sockets::folder(home.runtime(), &folder.name, &longest_socket(spec.nodes))?;
+        let sockets = sockets::folder(home.runtime(), &folder.name, &folder.path, &longest_socket(spec.nodes))?;
         let control_plane = node(folder, &sockets, 0, &LabSpec::control_plane(&folder.name))?;
         let workers = spec
             .workers(&folder.name)

@@ -9,20 +9,27 @@ use crate::cluster::ClusterError;
 /// How many bytes a socket's path may have on this system.
 pub const LIMIT: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
+/// What the folder of a lab is called: its name, and a few digits of where its state is, since two homes of one user
+/// can each have a lab of this name.
+fn folder_name(lab: &str, state: &Path) -> String {
+    format!("{lab}-{:08x}", crc32fast::hash(state.as_os_str().as_encoded_bytes()))
+}
+
 /// The folder for the sockets of a lab: below `XDG_RUNTIME_DIR` where that is set and short enough, else a folder of this user
 /// below /tmp whose owner and mode are checked.
 ///
-/// `longest` is the longest relative path of a socket that will be bound in it.
+/// `state` is the lab's folder; `longest` is the longest relative path of a socket that will be bound in it.
 ///
 /// # Errors
 /// When no folder can be made, or the one that is there is not private to this user.
-pub fn folder(runtime: Option<&Path>, lab: &str, longest: &str) -> Result<PathBuf, ClusterError> {
+pub fn folder(runtime: Option<&Path>, lab: &str, state: &Path, longest: &str) -> Result<PathBuf, ClusterError> {
     let user = rustix::process::getuid().as_raw();
+    let name = folder_name(lab, state);
     let mut candidates: Vec<PathBuf> = Vec::new();
     if let Some(runtime) = runtime {
-        candidates.push(runtime.join("dralab").join(lab));
+        candidates.push(runtime.join("dralab").join(&name));
     }
-    candidates.push(PathBuf::from(format!("/tmp/dralab-{user}")).join(lab));
+    candidates.push(PathBuf::from(format!("/tmp/dralab-{user}")).join(&name));
     let fitting = candidates.iter().find(|c| check_length(&c.join(longest)).is_ok());
     let Some(folder) = fitting else {
         return Err(candidates.last().map_or(ClusterError::NoHome, |c| match check_length(&c.join(longest)) {
@@ -80,7 +87,7 @@ mod tests {
     fn a_long_runtime_folder_falls_back_to_tmp() {
         let long = format!("/tmp/{}", "x".repeat(90));
         let made =
-            folder(Some(Path::new(&long)), "sockets-test", "dra-lab-worker/plugins_registry/gpu.example.com@reg.sock").expect("a folder");
+            folder(Some(Path::new(&long)), "sockets-test", Path::new("/s"), "dra-lab-worker/plugins_registry/gpu.example.com@reg.sock").expect("a folder");
         assert!(made.display().to_string().starts_with("/tmp/dralab-"), "{}", made.display());
         std::fs::remove_dir(&made).expect("removed");
     }
@@ -91,7 +98,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temp dir");
         std::fs::create_dir(dir.path().join("dralab")).expect("made");
         std::fs::set_permissions(dir.path().join("dralab"), std::fs::Permissions::from_mode(0o755)).expect("set");
-        let error = folder(Some(dir.path()), "x", "s").expect_err("refused").to_string();
+        let error = folder(Some(dir.path()), "x", Path::new("/s"), "s").expect_err("refused").to_string();
         assert!(error.contains("its mode is 755"), "{error}");
     }
 

@@ -93,6 +93,8 @@ fn kubernetes_own_test_driver_registers_publishes_and_prepares() {
     let status: serde_json::Value = serde_json::from_str(lab.dralab(&["status", "-o", "json"]).ok()).expect("JSON");
     let node = status["nodes"].as_array().expect("nodes").iter().find(|n| n["name"] == "dra-lab-worker").expect("the worker").clone();
     let folder = |name: &str| node[name].as_str().expect("a folder").to_owned();
+    // The driver appends its name to --datadir and expects the folder to be there.
+    std::fs::create_dir_all(PathBuf::from(folder("plugins")).join("test-driver.cdi.k8s.io")).expect("a folder");
     let driver = Command::new(tool("dra-test-driver"))
         .args(["kubelet-plugin", "--node-name", "dra-lab-worker", "--num-devices", "4"])
         .args(["--datadir", &folder("plugins"), "--plugin-registration-path", &folder("pluginRegistry"), "--cdi-dir", &folder("cdi")])

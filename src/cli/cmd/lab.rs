@@ -152,7 +152,7 @@ fn dry_run(app: &App, wanted: &Wanted) -> Result<u8, Failure> {
     lines.push(terminal.text("plan.nodes", &[("control", &control), ("workers", &shown)]));
     let gpus = plan.spec.gpus.map_or_else(|| terminal.text("plan.gpus-of-profile", &[]), |n| n.to_string());
     lines.push(terminal.text("plan.gpus", &[("profile", &plan.spec.profile), ("gpus", &gpus)]));
-    for object in crate::cluster::install::objects(&app.lab).map_err(Failure::from)? {
+    for object in crate::cluster::install::objects(None).map_err(Failure::from)? {
         let name = format!(
             "{}/{}",
             object["kind"].as_str().unwrap_or_default().to_lowercase(),
@@ -180,7 +180,7 @@ async fn foreground(app: &App, wanted: &Wanted) -> Result<u8, Failure> {
     let record = lab.record().clone();
     let install = async {
         let client = embedded::connect(&record).await.map_err(Failure::from)?;
-        crate::cluster::install::install(&client, &app.lab).await.map_err(Failure::from)
+        crate::cluster::install::install(&client, None).await.map_err(Failure::from)
     };
     install.await?;
     app.terminal.progress(app.terminal.text("up.foreground", &[]));
