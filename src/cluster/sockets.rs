@@ -87,7 +87,8 @@ mod tests {
     fn a_long_runtime_folder_falls_back_to_tmp() {
         let long = format!("/tmp/{}", "x".repeat(90));
         let made =
-            folder(Some(Path::new(&long)), "sockets-test", Path::new("/s"), "dra-lab-worker/plugins_registry/gpu.example.com@reg.sock").expect("a folder");
+            folder(Some(Path::new(&long)), "sockets-test", Path::new("/s"), "dra-lab-worker/plugins_registry/gpu.example.com@reg.sock")
+                .expect("a folder");
         assert!(made.display().to_string().starts_with("/tmp/dralab-"), "{}", made.display());
         std::fs::remove_dir(&made).expect("removed");
     }

@@ -15,6 +15,7 @@ use crate::embedded::api::{Api, Caller, DeleteOptions, Status};
 use crate::embedded::controllers::Controllers;
 use crate::embedded::http::{self, Certificate, Server, ServerError};
 use crate::embedded::node::folders::FolderError;
+use crate::embedded::node::pod::release::RELEASE_BOUND;
 use crate::embedded::node::{self, NodeAgent, NodeError, NodeServices};
 use crate::embedded::scheduler::Scheduler;
 use crate::embedded::store::Store;
@@ -167,6 +168,7 @@ fn agent_config(config: &NodeConfig, index: usize, control_plane: bool) -> node:
         plugins_dir: config.plugins.clone(),
         cdi_dir: config.cdi.clone(),
         state_dir: config.state.join("agent"),
+        release_bound: RELEASE_BOUND,
     }
 }
 

@@ -145,7 +145,11 @@ fn apply_patch_label_and_their_refusals() {
     let again = wire.kubectl(&["create", "-f", &pod]);
     assert!(again.stderr.contains("pods \"pod0\" already exists"), "{}", again.stderr);
     wire.says(&["create", "configmap", "settings", "-n", "w", "--from-literal=a=b"], "configmap/settings created\n");
-    let waiting = wire.command(&["wait", "-n", "w", "pod/pod0", "--for=delete", "--timeout=40s"]).stdout(Stdio::piped()).spawn().expect("kubectl starts");
+    let waiting = wire
+        .command(&["wait", "-n", "w", "pod/pod0", "--for=delete", "--timeout=40s"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("kubectl starts");
     std::thread::sleep(std::time::Duration::from_millis(500));
     wire.says(&["delete", "pod", "pod0", "-n", "w", "--wait=false"], "pod \"pod0\" deleted from w namespace\n");
     assert_eq!(Ran::of(&waiting.wait_with_output().expect("kubectl ends")).ok(), "pod/pod0 condition met\n");

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
@@ -19,6 +20,7 @@ use crate::base::clock::SharedClock;
 use crate::embedded::api::{Api, Caller, Status};
 use crate::embedded::events::Recorder;
 use crate::embedded::logs::Logs;
+use crate::embedded::node::pod::release::RELEASE_BOUND;
 
 /// What an agent is started with.
 #[derive(Clone, Debug)]
@@ -39,6 +41,8 @@ pub struct NodeConfig {
     pub cdi_dir: PathBuf,
     /// Where the agent keeps its checkpoint.
     pub state_dir: PathBuf,
+    /// How long the object of a pod that has ended may wait for the claim controller to give its reservations back.
+    pub release_bound: Duration,
 }
 
 impl NodeConfig {
@@ -55,6 +59,7 @@ impl NodeConfig {
             plugins_dir: root.join("plugins"),
             cdi_dir: root.join("cdi"),
             state_dir: root.join("state"),
+            release_bound: RELEASE_BOUND,
         }
     }
 }
@@ -123,6 +128,7 @@ pub(super) struct Node {
     pub(super) clock: SharedClock,
     pub(super) claims: Claims,
     pub(super) cdi_dir: PathBuf,
+    pub(super) release_bound: Duration,
     /// The node's own address.
     pub(super) address: String,
     pub(super) shutdown: CancellationToken,
@@ -220,6 +226,7 @@ impl NodeAgent {
             clock,
             claims,
             cdi_dir: config.cdi_dir,
+            release_bound: config.release_bound,
             address: identity.address(),
             shutdown: stop.clone(),
             identity,

@@ -3,6 +3,7 @@
 mod adopt;
 pub mod environment;
 mod processes;
+pub mod release;
 pub mod runtime;
 pub mod status;
 mod worker;

@@ -10,6 +10,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::adopt::adopt;
 use super::environment::{self, Addresses};
 use super::processes::{Processes, Start};
+use super::release;
 use super::runtime::{ContainerState, Ended, RestartPolicy, Runtime, Sandbox, Step, Which};
 use super::status::{self, Stage, Surroundings};
 use crate::embedded::api::resource::PODS;
@@ -78,6 +79,14 @@ impl Worker {
         }
         if self.stop(over).await == Outcome::Shutdown {
             return;
+        }
+        if self.deleting() && !self.gone {
+            let node = Arc::clone(&self.node);
+            let (namespace, uid) = (self.text("namespace"), self.uid().to_owned());
+            tokio::select! {
+                () = node.shutdown.cancelled() => return,
+                () = release::given_back(&node.api, &node.clock, node.release_bound, &namespace, &uid) => {}
+            }
         }
         while !self.gone {
             if self.deleting() && self.remove() {

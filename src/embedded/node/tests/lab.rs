@@ -67,7 +67,8 @@ impl Lab {
 
     pub(super) fn start(&mut self) {
         self.stop = CancellationToken::new();
-        let config = NodeConfig::new(NODE, 0, self.folder.path());
+        // No claim controller runs here: nobody gives reservations back.
+        let config = NodeConfig { release_bound: std::time::Duration::ZERO, ..NodeConfig::new(NODE, 0, self.folder.path()) };
         let agent = NodeAgent::start(config, self.api.clone(), self.logs.clone(), Arc::new(self.clock.clone()), &self.stop);
         self.agent = Some(agent.expect("an agent"));
     }
