@@ -244,10 +244,11 @@ pub fn check_applied(resource: &'static Resource, applied: &Value) -> Result<(),
     let metadata = &applied["metadata"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let message = format!(
-        "failed to create typed patch object ({}/{}; {}, Kind={}): {why}",
+        "failed to create typed patch object ({}/{}; {}/{}, Kind={}): {why}",
         text(&metadata["namespace"]),
         text(&metadata["name"]),
-        resource.api_version(),
+        resource.group,
+        resource.version,
         resource.kind
     );
     Err(refuse(500, "", message))
@@ -282,7 +283,7 @@ fn faults_of(schema: &Schema, node: &Node, value: &Value, path: &mut String, fau
         }
         (Node::Struct(_) | Node::Map { .. }, _) => "map",
         (Node::List { .. }, _) => "list",
-        (Node::Text { .. } | Node::Time | Node::MicroTime, Value::String(_))
+        (Node::Text { .. } | Node::Time | Node::MicroTime, Value::String(_) | Value::Number(_))
         | (Node::Integer { .. } | Node::Number, Value::Number(_))
         | (Node::Boolean, Value::Bool(_))
         | (Node::Quantity | Node::IntOrString, Value::String(_) | Value::Number(_)) => return,

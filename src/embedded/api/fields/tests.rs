@@ -200,7 +200,7 @@ fn refusals() {
     let status = check_applied(&PODS, &faulty).expect_err("faults");
     assert_eq!(
         status.message,
-        "failed to create typed patch object (n/p; v1, Kind=Pod): errors:\n  .spec.containers[name=\"a\"].y: field not declared in schema\n  .spec.priority: expected numeric (int or float), got string\n  .spec.x: field not declared in schema"
+        "failed to create typed patch object (n/p; /v1, Kind=Pod): errors:\n  .spec.containers[name=\"a\"].y: field not declared in schema\n  .spec.priority: expected numeric (int or float), got string\n  .spec.x: field not declared in schema"
     );
     assert_eq!((status.code, status.reason), (500, ""));
 }

@@ -1,5 +1,8 @@
 //! `components.schemas`: k8s-openapi's schemas in upstream's form, with the list extensions that it leaves out.
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
 use serde_json::{Map, Value, json};
 
 use super::super::resource::{RESOURCES, Resource};
@@ -37,11 +40,11 @@ pub(super) fn of_group(group: &str, types: &Map<String, Value>) -> Value {
         let owner = name.rsplit('.').next().unwrap_or(&name);
         let mut schema = convert(schema, owner, &mut queue);
         scalar_form(owner, &mut schema);
+        optional_in_upstream(owner, &mut schema);
         if lists::ATOMIC_STRUCTS.contains(&owner) {
             schema["x-kubernetes-map-type"] = json!("atomic");
         }
         if let Some(kind) = group_version_kind(&name) {
-            metadata_is_optional(owner, &mut schema);
             schema["x-kubernetes-group-version-kind"] = json!([kind]);
         }
         out.insert(name, schema);
@@ -73,10 +76,25 @@ fn list(resource: &Resource) -> Value {
     })
 }
 
-/// k8s-openapi requires the metadata of every kind; upstream only that of events.
-fn metadata_is_optional(owner: &str, schema: &mut Value) {
-    let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut).filter(|_| owner != "Event") else { return };
-    required.retain(|field| field != "metadata");
+/// Types with an embedded reference, whose name upstream does not require.
+const NAME_IS_OPTIONAL: &[&str] = &[
+    "ConfigMapEnvSource",
+    "ConfigMapKeySelector",
+    "ConfigMapProjection",
+    "ConfigMapVolumeSource",
+    "LocalObjectReference",
+    "SecretEnvSource",
+    "SecretKeySelector",
+    "SecretProjection",
+];
+
+/// k8s-openapi requires the metadata of every kind (upstream only that of events) and every name with a default.
+fn optional_in_upstream(owner: &str, schema: &mut Value) {
+    let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) else { return };
+    required.retain(|field| {
+        let optional = (field == "metadata" && owner != "Event") || (field == "name" && NAME_IS_OPTIONAL.contains(&owner));
+        !optional
+    });
     if required.is_empty()
         && let Some(schema) = schema.as_object_mut()
     {
@@ -86,14 +104,17 @@ fn metadata_is_optional(owner: &str, schema: &mut Value) {
 
 /// Quantities and the like are strings or numbers, which upstream says as `oneOf`.
 fn scalar_form(owner: &str, schema: &mut Value) {
-    let number = match owner {
-        "Quantity" => "number",
-        "IntOrString" => "integer",
+    let forms = match owner {
+        "Quantity" => json!([{"type": "string"}, {"type": "number"}]),
+        "IntOrString" => json!([{"type": "integer"}, {"type": "string"}]),
         _ => return,
     };
+    if owner == "IntOrString" {
+        schema["format"] = json!("int-or-string");
+    }
     if let Some(schema) = schema.as_object_mut() {
         schema.remove("x-kubernetes-int-or-string");
-        schema.insert("oneOf".to_owned(), json!([{"type": "string"}, {"type": number}]));
+        schema.insert("oneOf".to_owned(), forms);
     }
 }
 
@@ -128,13 +149,35 @@ fn convert(schema: &Value, owner: &str, queue: &mut Vec<String>) -> Value {
     Value::Object(out)
 }
 
-/// The `x-kubernetes-` extensions of a field.
+/// The values that fields may have, by type and field.
+fn enums() -> &'static BTreeMap<&'static str, Vec<&'static str>> {
+    static ENUMS: OnceLock<BTreeMap<&'static str, Vec<&'static str>>> = OnceLock::new();
+    ENUMS.get_or_init(|| {
+        let lines = include_str!("enums.txt").lines().filter(|line| !line.starts_with('#'));
+        let entries = lines.filter_map(|line| {
+            let mut words = line.split(' ');
+            Some((words.next()?, words.map(|word| word.trim_matches('"')).collect()))
+        });
+        entries.collect()
+    })
+}
+
+/// What upstream says of a field beyond its type: enums and `x-kubernetes-` extensions.
 fn extend(schema: &mut Value, owner: &str, field: &str) {
     if lists::ATOMIC_MAPS.contains(&(owner, field)) {
         schema["x-kubernetes-map-type"] = json!("atomic");
     }
+    if let Some(values) = enums().get(format!("{owner}.{field}").as_str()) {
+        schema["enum"] = json!(values);
+        let listed: Vec<String> = values.iter().map(|value| format!(" - `{value:?}`")).collect();
+        let description = schema["description"].as_str().unwrap_or_default();
+        schema["description"] = json!(format!("{description}\n\nPossible enum values:\n{}", listed.join("\n")));
+    }
     if schema["type"] != "array" {
         return;
+    }
+    if let Some(values) = enums().get(format!("{owner}.{field}[]").as_str()) {
+        schema["items"]["enum"] = json!(values);
     }
     let ListRule { keys, merge, retain_keys } = lists::rule(owner, field);
     schema["x-kubernetes-list-type"] = match keys {

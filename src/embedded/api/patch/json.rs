@@ -1,5 +1,6 @@
 //! `application/json-patch+json` (RFC 6902).
 
+use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
 
 use super::super::Status;
@@ -17,8 +18,27 @@ pub(super) fn apply(object: &mut Value, patch: &Value) -> Result<(), Status> {
         let message = format!("The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {}", operations.len());
         return Err(Status::new(413, "RequestEntityTooLarge", message));
     }
-    let patch: json_patch::Patch =
-        serde_json::from_value(patch.clone()).map_err(|error| Status::new(400, "BadRequest", format!("error decoding patch: {error}")))?;
-    json_patch::patch(object, &patch)
-        .map_err(|_| Status::new(422, "Invalid", "the server rejected our request due to an error in our request"))
+    let patch: json_patch::Patch = serde_json::from_value(patch.clone()).map_err(|_| rejected())?;
+    let before = object.clone();
+    for operation in patch.0 {
+        let operation = as_upstream(object, operation);
+        if json_patch::patch(object, std::slice::from_ref(&operation)).is_err() {
+            *object = before;
+            return Err(rejected());
+        }
+    }
+    Ok(())
+}
+
+/// Upstream says no more than this of operations that cannot be carried out.
+fn rejected() -> Status {
+    Status::new(422, "Invalid", "the server rejected our request due to an error in our request")
+}
+
+/// Upstream's `replace` of a key that a map does not have adds it.
+fn as_upstream(object: &Value, operation: PatchOperation) -> PatchOperation {
+    let PatchOperation::Replace(replace) = operation else { return operation };
+    let parent = replace.path.as_str().rsplit_once('/').and_then(|(parent, _)| object.pointer(parent));
+    let missing = parent.is_some_and(Value::is_object) && object.pointer(replace.path.as_str()).is_none();
+    if missing { PatchOperation::Add(AddOperation { path: replace.path, value: replace.value }) } else { PatchOperation::Replace(replace) }
 }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::super::Status;
 use super::super::schema::{Node, Schema};
+use super::super::strict::go_value;
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -14,8 +15,8 @@ const ELEMENT_ORDER: &str = "$setElementOrder/";
 /// Why a strategic merge patch cannot be applied.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum StrategicError {
-    #[error("unknown patch type found in map: {0}")]
-    Directive(String),
+    #[error("unknown patch type: {directive} in map: {map}")]
+    Directive { directive: String, map: String },
     #[error("map: {item} does not contain declared merge key: {key}")]
     NoMergeKey { item: String, key: String },
     #[error("delete patch type with no merge key defined")]
@@ -32,7 +33,13 @@ pub(super) enum StrategicError {
 
 impl StrategicError {
     pub(super) fn status(&self) -> Status {
-        Status::new(400, "BadRequest", self.to_string())
+        match self {
+            // Upstream does not expect these, and gives them no reason.
+            StrategicError::Directive { .. } | StrategicError::NoMergeKey { .. } | StrategicError::DeleteWithoutKey => {
+                Status::new(500, "", self.to_string())
+            }
+            _ => Status::new(400, "BadRequest", self.to_string()),
+        }
     }
 }
 
@@ -47,19 +54,18 @@ pub(super) fn merge(schema: &Schema, node: &Node, object: &mut Value, patch: &Va
 fn merge_map(schema: &Schema, node: &Node, original: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), StrategicError> {
     match patch.get(PATCH) {
         None => {}
-        Some(Value::String(directive)) => match directive.as_str() {
-            "merge" => {}
-            "delete" => {
+        Some(directive) => match directive.as_str() {
+            Some("merge") => {}
+            Some("delete") => {
                 original.clear();
                 return Ok(());
             }
-            "replace" => {
+            Some("replace") => {
                 *original = patch.iter().filter(|(key, _)| *key != PATCH).map(|(k, v)| (k.clone(), v.clone())).collect();
                 return Ok(());
             }
-            other => return Err(StrategicError::Directive(other.to_owned())),
+            _ => return Err(unknown_directive(directive, &Value::Object(patch.clone()))),
         },
-        Some(other) => return Err(StrategicError::Directive(other.to_string())),
     }
     retain_keys(original, patch)?;
     let ordered = merge_ordered(schema, node, original, patch)?;
@@ -90,6 +96,10 @@ fn merge_map(schema: &Schema, node: &Node, original: &mut Map<String, Value>, pa
         }
     }
     Ok(())
+}
+
+fn unknown_directive(directive: &Value, map: &Value) -> StrategicError {
+    StrategicError::Directive { directive: go_value(directive), map: go_value(map) }
 }
 
 /// `$retainKeys`: of the original only these keys stay.
@@ -198,14 +208,14 @@ fn merge_list(schema: &Schema, node: &Node, original: &[Value], patch: &[Value])
                     plain.push(Value::Object(rest));
                 }
             }
-            Some(other) => return Err(StrategicError::Directive(other.to_owned())),
+            Some(_) => return Err(unknown_directive(&item[PATCH], item)),
         }
     }
     if replace {
         return Ok(plain);
     }
     for item in &plain {
-        let wanted = item.get(key).ok_or_else(|| StrategicError::NoMergeKey { item: item.to_string(), key: key.to_owned() })?;
+        let wanted = item.get(key).ok_or_else(|| StrategicError::NoMergeKey { item: go_value(item), key: key.to_owned() })?;
         match merged.iter_mut().find(|other| other.get(key) == Some(wanted)) {
             Some(found) => merge(schema, item_type, found, item)?,
             None => merged.extend(without_directives(item)),

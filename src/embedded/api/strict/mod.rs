@@ -71,7 +71,9 @@ pub fn check_patched(resource: &'static Resource, object: &mut Value, patch: &Pa
     let before = object.take();
     *object = Reader::new(&node, &mut sink).deserialize(&before).map_err(|error| bad(error.to_string()))?;
     let refused = mode == FieldValidation::Strict && !sink.unknown.is_empty();
-    let why = match sink.wrong {
+    let strategic = matches!(patch, Patch::Strategic(_));
+    let why = match sink.fault() {
+        Some(_) if strategic && sink.plain.is_some() => sink.plain.unwrap_or_default(),
         Some(wrong) => wrong,
         None if refused => format!("strict decoding error: {}", sink.unknown.join(", ")),
         None => return Ok(if mode == FieldValidation::Warn { sink.unknown } else { Vec::new() }),
@@ -87,7 +89,7 @@ pub fn check_patched(resource: &'static Resource, object: &mut Value, patch: &Pa
 }
 
 /// A value as Go prints it (`%+v`).
-fn go_value(value: &Value) -> String {
+pub(super) fn go_value(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),
@@ -108,7 +110,7 @@ fn judge(resource: &Resource, kind: &str, sink: Sink<'_>, mode: FieldValidation)
         let (version, expected) = (resource.version, resource.kind);
         bad(format!("{kind} in version \"{version}\" cannot be handled as a {expected}: {why}"))
     };
-    if let Some(error) = sink.wrong {
+    if let Some(error) = sink.fault() {
         return Err(refuse(&error));
     }
     match mode {

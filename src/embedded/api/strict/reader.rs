@@ -17,7 +17,11 @@ pub(super) struct Sink<'a> {
     /// `unknown field "…"` and `duplicate field "…"`, in the body's order.
     pub(super) unknown: Vec<String>,
     /// The first value of a wrong type, in Go's words.
-    pub(super) wrong: Option<String>,
+    wrong: Option<String>,
+    /// The same in the words of the conversion that strategic merge patches go through.
+    pub(super) plain: Option<String>,
+    /// The first text that is not what its type asks for. Go's decoder stops there, so that it wins over `wrong`.
+    invalid: Option<String>,
 }
 
 enum Step {
@@ -28,7 +32,12 @@ enum Step {
 
 impl<'a> Sink<'a> {
     pub(super) fn new(schema: &'a Schema) -> Self {
-        Sink { schema, path: Vec::new(), structs: Vec::new(), unknown: Vec::new(), wrong: None }
+        Sink { schema, path: Vec::new(), structs: Vec::new(), unknown: Vec::new(), wrong: None, plain: None, invalid: None }
+    }
+
+    /// What is wrong with the body, if anything.
+    pub(super) fn fault(&self) -> Option<String> {
+        self.invalid.clone().or_else(|| self.wrong.clone())
     }
 
     fn note(&mut self, what: &str, field: &str) {
@@ -55,6 +64,9 @@ impl<'a> Sink<'a> {
     }
 
     fn mismatch(&mut self, found: &str, node: &Node) {
+        if matches!(node, Node::Quantity) {
+            return self.invalid(scalar::quantity("").err().unwrap_or_default());
+        }
         if self.wrong.is_some() {
             return;
         }
@@ -65,6 +77,12 @@ impl<'a> Sink<'a> {
             _ => None,
         };
         let wanted = wanted.unwrap_or_else(|| node.go_type(self.schema));
+        let scalar = !matches!(node, Node::Struct(_) | Node::Map { .. } | Node::List { .. });
+        self.plain = match found {
+            "string" | "bool" if scalar => Some(format!("cannot convert {found} to {wanted}")),
+            "number" if scalar => Some(format!("cannot convert int64 to {wanted}")),
+            _ => None,
+        };
         self.wrong = Some(match self.structs.last() {
             Some(owner) if !fields.is_empty() => {
                 format!("json: cannot unmarshal {found} into Go struct field {owner}.{} of type {wanted}", fields.join("."))
@@ -74,7 +92,7 @@ impl<'a> Sink<'a> {
     }
 
     fn invalid(&mut self, why: String) {
-        self.wrong.get_or_insert(why);
+        self.invalid.get_or_insert(why);
     }
 }
 

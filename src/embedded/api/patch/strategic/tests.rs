@@ -167,9 +167,9 @@ fn merges_as_upstream() {
 fn refuses_as_upstream() {
     let pod = json!({"metadata": {}, "spec": {"containers": [{"name": "a"}], "volumes": [{"name": "v"}]}});
     let cases = [
-        (json!({"spec": {"containers": [{"image": "x"}]}}), "map: {\"image\":\"x\"} does not contain declared merge key: name"),
+        (json!({"spec": {"containers": [{"image": "x"}]}}), "map: map[image:x] does not contain declared merge key: name"),
         (json!({"spec": {"containers": [{"$patch": "delete"}]}}), "delete patch type with no merge key defined"),
-        (json!({"spec": {"$patch": "add"}}), "unknown patch type found in map: add"),
+        (json!({"spec": {"$patch": "add"}}), "unknown patch type: add in map: map[$patch:add]"),
         (json!({"spec": {"volumes": [{"name": "v", "$retainKeys": ["name"], "emptyDir": {}}]}}), "invalid patch format of retainKeys"),
         (json!({"metadata": {"$deleteFromPrimitiveList/finalizers": "x"}}), "invalid patch format of primitive list"),
         (
@@ -192,6 +192,8 @@ fn json_and_merge_patches() {
     let status = apply(Patch::Json(json!([{"op": "remove", "path": "/data/x"}]))).expect_err("nothing there");
     assert_eq!((status.code, status.reason), (422, "Invalid"));
     assert_eq!(status.message, "the server rejected our request due to an error in our request");
+    assert_eq!(apply(Patch::Json(json!([{"op": "replace", "path": "/data/x", "value": "1"}]))).expect("added")["data"]["x"], "1");
+    assert_eq!(apply(Patch::Json(json!([{"op": "bogus", "path": "/x"}]))).expect_err("no operation").code, 422);
     assert_eq!(apply(Patch::Json(json!({}))).expect_err("no list").code, 400);
     assert_eq!(apply(Patch::Merge(json!([]))).expect_err("no object").code, 400);
 }
