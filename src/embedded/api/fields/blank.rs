@@ -10,15 +10,16 @@ use super::set::{FieldSet, Step, fields};
 pub(super) fn blank(resource: &Resource) -> Value {
     match resource.kind {
         "Pod" => json!({"metadata": {}, "spec": {"containers": null}, "status": {}}),
-        "Namespace" | "DeviceClass" => json!({"metadata": {}, "spec": {}, "status": {}}),
+        "Namespace" => json!({"metadata": {}, "spec": {}, "status": {}}),
+        "DeviceClass" => json!({"metadata": {}, "spec": {}}),
         "Node" => json!({"metadata": {}, "spec": {}, "status": {
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
             "nodeInfo": {"architecture": "", "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "", "kubeProxyVersion": "",
                 "kubeletVersion": "", "machineID": "", "operatingSystem": "", "osImage": "", "systemUUID": ""}}}),
         "Event" => json!({"metadata": {}, "involvedObject": {}, "source": {}, "firstTimestamp": null, "lastTimestamp": null,
             "eventTime": null, "reportingComponent": "", "reportingInstance": ""}),
-        "ResourceClaim" => json!({"metadata": {}, "spec": {"devices": {}}, "status": {}}),
-        "ResourceClaimTemplate" => json!({"metadata": {}, "spec": {"metadata": {}, "spec": {"devices": {}}}}),
+        "ResourceClaim" => json!({"metadata": {}, "spec": {"devices": {"requests": null}}, "status": {}}),
+        "ResourceClaimTemplate" => json!({"metadata": {}, "spec": {"metadata": {}, "spec": {"devices": {"requests": null}}}}),
         "ResourceSlice" => {
             json!({"metadata": {}, "spec": {"driver": "", "pool": {"generation": 0, "name": "", "resourceSliceCount": 0}}})
         }

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::super::resource::{CONFIGMAPS, PODS, RESOURCES};
+use super::super::resource::{CONFIGMAPS, PODS, RESOURCECLAIMS, RESOURCES};
 use super::*;
 
 fn at(time: &str) -> Timestamp {
@@ -203,4 +203,13 @@ fn refusals() {
         "failed to create typed patch object (n/p; /v1, Kind=Pod): errors:\n  .spec.containers[name=\"a\"].y: field not declared in schema\n  .spec.priority: expected numeric (int or float), got string\n  .spec.x: field not declared in schema"
     );
     assert_eq!((status.code, status.reason), (500, ""));
+}
+
+/// A claim of nothing has nothing to own (scenario 29 of the recordings, "claim: spec empty").
+#[test]
+fn an_empty_claim_has_no_owner() {
+    let mut claim = json!({"metadata": {"name": "c"}, "spec": {"devices": {"requests": null}}});
+    let sent = claim.clone();
+    create_managed(&RESOURCECLAIMS, "m", &sent, &mut claim, at("2026-01-01T00:00:00Z"));
+    assert_eq!(claim, sent);
 }

@@ -96,3 +96,30 @@ fn list_types_are_as_recorded() {
     }
     assert!(compared > 30);
 }
+
+/// As a real server publishes them.
+#[test]
+fn enums_and_required_fields() {
+    let document = get("/openapi/v3/api/v1");
+    let schemas = &document["components"]["schemas"];
+    let policy = &schemas["io.k8s.api.core.v1.Container"]["properties"]["imagePullPolicy"];
+    assert_eq!(policy["enum"], json!(["Always", "IfNotPresent", "Never"]));
+    assert_eq!(schemas["io.k8s.api.core.v1.LocalObjectReference"].get("required"), None);
+    assert_eq!(schemas["io.k8s.api.core.v1.Pod"].get("required"), None);
+    assert_eq!(schemas["io.k8s.api.core.v1.Event"]["required"], json!(["involvedObject", "metadata"]));
+    let slice = &get("/openapi/v3/apis/resource.k8s.io/v1")["components"]["schemas"]["io.k8s.api.resource.v1.ResourceSliceSpec"];
+    assert_eq!(slice["properties"]["skipNodeOperations"]["items"]["enum"], json!(["*", "NodePrepareResources", "NodeUnprepareResources"]));
+    // Every enum of the table is used.
+    let used = include_str!("enums.txt").lines().filter(|line| !line.starts_with('#')).filter(|line| {
+        let (owner, field) = line.split(' ').next().and_then(|name| name.split_once('.')).expect("a field");
+        let find = |document: &Value| {
+            let name = [format!("io.k8s.api.core.v1.{owner}"), format!("io.k8s.api.resource.v1.{owner}")];
+            name.iter().any(|name| {
+                let schema = &document["components"]["schemas"][name]["properties"][field.trim_end_matches("[]")];
+                schema["enum"].is_array() || schema["items"]["enum"].is_array()
+            })
+        };
+        find(&document) || find(&get("/openapi/v3/apis/resource.k8s.io/v1"))
+    });
+    assert_eq!(used.count(), include_str!("enums.txt").lines().count() - 1);
+}

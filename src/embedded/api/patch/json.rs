@@ -1,7 +1,7 @@
 //! `application/json-patch+json` (RFC 6902).
 
 use json_patch::{AddOperation, PatchOperation};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::Status;
 
@@ -32,7 +32,9 @@ pub(super) fn apply(object: &mut Value, patch: &Value) -> Result<(), Status> {
 
 /// Upstream says no more than this of operations that cannot be carried out.
 fn rejected() -> Status {
-    Status::new(422, "Invalid", "the server rejected our request due to an error in our request")
+    let mut status = Status::new(422, "Invalid", "the server rejected our request due to an error in our request");
+    status.details = json!({});
+    status
 }
 
 /// Upstream's `replace` of a key that a map does not have adds it.

@@ -160,3 +160,20 @@ fn patches_are_refused_by_what_they_made() {
     let warnings = check_patched(&CONFIGMAPS, &mut object, &Patch::Merge(patch), FieldValidation::Warn).expect("warned");
     assert_eq!((warnings, object), (vec!["unknown field \"x\"".to_owned()], json!({"data": {"a": "b"}})));
 }
+
+/// Go's decoder goes on after a value of a wrong type, and stops at a text that cannot be read.
+#[test]
+fn an_unreadable_text_wins_over_a_wrong_type() {
+    let body = r#"{"spec":{"activeDeadlineSeconds":"x","containers":[{"name":"c","resources":{"limits":{"cpu":true}}}]}}"#;
+    let message = refusal(&PODS, body);
+    assert!(message.ends_with("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"), "{message}");
+    let body = r#"{"spec":{"activeDeadlineSeconds":"x","priority":"y"}}"#;
+    assert!(refusal(&PODS, body).ends_with("field PodSpec.spec.activeDeadlineSeconds of type int64"));
+}
+
+#[test]
+fn strategic_patches_convert() {
+    let patch = json!({"data": {"a": 5}});
+    let status = check_patched(&CONFIGMAPS, &mut patch.clone(), &Patch::Strategic(patch), FieldValidation::Ignore).expect_err("a number");
+    assert_eq!(status.message, " \"\" is invalid: patch: Invalid value: \"map[data:map[a:5]]\": cannot convert int64 to string");
+}
