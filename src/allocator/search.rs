@@ -55,7 +55,7 @@ impl Place {
 
 /// A step that waits for the end of a later one. The search is recursive by nature; with a stack of its own its depth,
 /// which is up to the input, cannot exhaust the thread's.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Open {
     /// All requests of a claim are served; later claims are looked at.
     Claim,
