@@ -22,12 +22,15 @@ fn lab() -> Lab {
     Lab::new("2026-12-01T02:00:00Z")
 }
 
+/// Method, path, headers and body of a request, and the code and the beginning of the message of its refusal.
+type Refusal<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16, &'a str);
+
 #[tokio::test]
 async fn refusals_are_in_the_servers_words() {
     let lab = lab();
     lab.create(&RESOURCECLAIMS, "default", claim("good"));
     let good = format!("{CLAIMS}/good");
-    let table: &[(&str, &str, &[(&str, &str)], &str, u16, &str)] = &[
+    let table: &[Refusal<'_>] = &[
         ("GET", "/apis/nosuch.example.com/v1", &[], "", 404, "404 page not found"),
         ("POST", "/nosuch", &[], "", 404, "404 page not found"),
         ("GET", "/apis/resource.k8s.io/v1beta1", &[], "", 404, "the server could not find the requested resource"),

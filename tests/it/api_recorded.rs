@@ -28,7 +28,7 @@ async fn replay(lab: &Lab, case: &Value, step: Duration) -> Answer {
     }
 }
 
-fn configmap(lab: &Lab, namespace: &str, name: &str, revision: u64, labels: Value) {
+fn configmap(lab: &Lab, namespace: &str, name: &str, revision: u64, labels: &Value) {
     lab.next_is(revision);
     let object = lab.create(&CONFIGMAPS, namespace, json!({"metadata": {"name": name, "labels": labels}, "data": {"v": "0"}}));
     assert_eq!(object["metadata"]["resourceVersion"], revision.to_string());
@@ -52,9 +52,9 @@ async fn lists_are_the_recorded_ones() {
     let lab = Lab::new("2026-12-01T02:08:54Z");
     lab.namespace("s33");
     lab.namespace("s34");
-    configmap(&lab, "s33", "kube-root-ca.crt", 3933, Value::Null);
+    configmap(&lab, "s33", "kube-root-ca.crt", 3933, &Value::Null);
     for n in 0..7 {
-        configmap(&lab, "s33", &format!("c{n}"), 3934 + n, json!({"odd": (n % 2).to_string()}));
+        configmap(&lab, "s33", &format!("c{n}"), 3934 + n, &json!({"odd": (n % 2).to_string()}));
     }
     lab.next_is(3942);
     let mut done = 0;
@@ -63,7 +63,7 @@ async fn lists_are_the_recorded_ones() {
         let scenario = case["scenario"].as_str().unwrap();
         match (scenario, step) {
             ("33", 4) => {
-                configmap(&lab, "s33", "c5b", 3942, Value::Null);
+                configmap(&lab, "s33", "c5b", 3942, &Value::Null);
                 delete(&lab, "s33", "c6", 3943);
             }
             // By then others had written to the recorded cluster.
@@ -118,10 +118,10 @@ fn reduced(event: &Value) -> Value {
 async fn watches_are_the_recorded_ones() {
     let lab = Lab::new("2026-12-01T02:07:39Z");
     lab.namespace("s32");
-    configmap(&lab, "s32", "kube-root-ca.crt", 3601, Value::Null);
-    configmap(&lab, "s32", "c0", 3603, json!({"k": "a"}));
-    configmap(&lab, "s32", "c1", 3604, json!({"k": "a"}));
-    configmap(&lab, "s32", "new", 3605, json!({"k": "a"}));
+    configmap(&lab, "s32", "kube-root-ca.crt", 3601, &Value::Null);
+    configmap(&lab, "s32", "c0", 3603, &json!({"k": "a"}));
+    configmap(&lab, "s32", "c1", 3604, &json!({"k": "a"}));
+    configmap(&lab, "s32", "new", 3605, &json!({"k": "a"}));
     patch(&lab, "s32", "new", 3607, json!({"data": {"v": "1"}}));
     delete(&lab, "s32", "new", 3608);
     let mut done = 0;

@@ -119,7 +119,7 @@ async fn a_client_with_the_kubeconfig_watches() {
                 running.lab.create(&CONFIGMAPS, "default", json!({"metadata": {"name": "b"}}));
             }
             watcher::Event::InitApply(map) | watcher::Event::Apply(map) | watcher::Event::Delete(map) => {
-                seen.push(map.metadata.name.unwrap())
+                seen.push(map.metadata.name.unwrap());
             }
         }
     }

@@ -88,10 +88,10 @@ fn requirement(tokens: &mut Tokens) -> Result<Requirement, String> {
     let mut values = if set { value_set(tokens)? } else { vec![exact_value(tokens)?] };
     values.sort();
     values.dedup();
-    if matches!(operator, Operator::GreaterThan | Operator::LessThan) {
-        for value in values.iter().filter(|value| value.parse::<i64>().is_err()) {
-            return Err(format!("values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"));
-        }
+    if matches!(operator, Operator::GreaterThan | Operator::LessThan)
+        && let Some(value) = values.iter().find(|value| value.parse::<i64>().is_err())
+    {
+        return Err(format!("values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"));
     }
     for (at, value) in values.iter().enumerate() {
         check_value(&key, at, value)?;
