@@ -38,6 +38,7 @@ async fn refusals_are_in_the_servers_words() {
         ("GET", &format!("{good}/nosuch"), &[], "", 404, "the server could not find the requested resource"),
         ("PUT", &format!("{good}/nosuch"), &[JSON], "{}", 404, "the server could not find the requested resource"),
         ("GET", &format!("{CLAIMS}/nosuch"), &[], "", 404, "resourceclaims.resource.k8s.io \"nosuch\" not found"),
+        ("GET", "/api/v1/namespaces/default/pods/p/exec?command=env", &[], "", 501, "pods/exec is not served: containers of an"),
         ("POST", &good, &[JSON], "{}", 405, "the server does not allow this method on the requested resource"),
         ("POST", "/version", &[JSON], "{}", 405, "the server does not allow this method on the requested resource"),
         ("POST", "/apis/resource.k8s.io/v1/resourceclaims", &[JSON], "{}", 405, "the server does not allow this method"),

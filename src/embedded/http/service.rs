@@ -157,6 +157,15 @@ pub(super) fn no_resource() -> Status {
     status
 }
 
+/// 501 for what needs a process in the container.
+fn not_simulated(subresource: &str) -> Status {
+    let message = format!(
+        "pods/{subresource} is not served: containers of an embedded lab are simulated and have no process to reach; \
+         kubectl logs shows what they print"
+    );
+    Status::new(501, "NotImplemented", message)
+}
+
 /// What is not below a group is no API and answered in plain text.
 fn nothing() -> Answer {
     respond::text(404, "404 page not found\n")
@@ -240,7 +249,11 @@ where
     B: http_body::Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let log = address.resource.plural == "pods" && address.subresource == "log";
+    let of_pod = address.resource == &crate::embedded::api::resource::PODS;
+    if of_pod && matches!(address.subresource.as_str(), "exec" | "attach" | "portforward" | "proxy") {
+        return Err(not_simulated(&address.subresource));
+    }
+    let log = of_pod && address.subresource == "log";
     match call.method {
         Method::GET | Method::HEAD if log => logs::answer(call, address),
         Method::GET | Method::HEAD if address.name.is_empty() || address.watch => read::many(call, address).await,

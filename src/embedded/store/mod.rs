@@ -228,18 +228,10 @@ impl Store {
     /// # Errors
     /// [`StoreError::Expectation`]; nothing has changed then.
     pub fn remove(&self, collection: &str, key: &str, revision: u64) -> Result<Entry, StoreError> {
-        let last = self.get(collection, key).ok_or(StoreError::Expectation { found: None })?;
-        self.remove_as(collection, key, revision, (*last.object).clone())
-    }
-
-    /// Removes an object whose last state, as subscribers and the caller see it, is `last`.
-    ///
-    /// # Errors
-    /// [`StoreError::Expectation`]; nothing has changed then.
-    pub fn remove_as(&self, collection: &str, key: &str, revision: u64, mut last: Value) -> Result<Entry, StoreError> {
         let mut state = self.writable()?;
         let next = state.revision + 1;
         let previous = state.expected(collection, key, Expect::Revision(revision))?;
+        let mut last = previous.as_deref().cloned().unwrap_or_default();
         set_revision(&mut last, next);
         self.record(&mut state, |journal| journal.delete(collection, key, next))?;
         let object = Arc::new(last);

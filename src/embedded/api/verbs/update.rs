@@ -76,8 +76,9 @@ impl Api {
             if options.dry_run {
                 return Ok(Some(new.into()));
             }
-            return match self.store().remove_as(resource.collection, &key, current.revision, new) {
-                Ok(entry) => Ok(Some(entry.object)),
+            // As upstream's deleteWithoutFinalizers: watchers see the last state that was stored, the caller its own.
+            return match self.store().remove(resource.collection, &key, current.revision) {
+                Ok(_) => Ok(Some(new.into())),
                 Err(StoreError::Expectation { .. }) => Ok(None),
                 Err(error) => Err(storage_failure(&error)),
             };
