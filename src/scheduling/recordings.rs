@@ -184,7 +184,6 @@ fn sorted(lines: Vec<(String, String)>) -> BTreeMap<(String, bool), Vec<String>>
 }
 
 #[test]
-#[ignore = "device selectors cannot be evaluated yet"]
 fn scenarios_without_errors_are_written_word_for_word() {
     let table = [
         ("01", include_str!("../../tests/cases/scheduler/01.jsonl"), 0),
@@ -213,7 +212,6 @@ fn scenarios_without_errors_are_written_word_for_word() {
 /// Errors are retried with back-off; how often, and which text a retry meets, is the clock's business. The texts of the
 /// conditions must be the recorded ones, and every recorded event must be there.
 #[test]
-#[ignore = "device selectors cannot be evaluated yet"]
 fn scenarios_with_errors_say_the_same() {
     let table =
         [("16", include_str!("../../tests/cases/scheduler/16.jsonl")), ("46", include_str!("../../tests/cases/scheduler/46.jsonl"))];
@@ -248,7 +246,6 @@ fn scenarios_with_errors_say_the_same() {
 
 /// A claim in another namespace (scenario 09): not a word.
 #[test]
-#[ignore = "device selectors cannot be evaluated yet"]
 fn a_pod_without_its_claim_waits_in_silence() {
     let mut world = World::new(0);
     let claim = |namespace: &str| {

@@ -79,7 +79,7 @@ impl Lab {
 
     fn claim(&self, name: &str, count: i64) {
         let request =
-            json!({"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "allocationMode": "ExactCount", "count": count}});
+            json!({"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "count": count}});
         self.create(&RESOURCECLAIMS, json!({"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}));
     }
 
@@ -163,6 +163,14 @@ async fn a_claim_goes_from_pending_to_allocated_and_reserved() {
     );
     let claim = lab.get(&RESOURCECLAIMS, "some-gpu");
     assert_eq!(claim["status"]["allocation"]["allocationTimestamp"], "2026-12-01T02:00:04Z");
+    let managers: Vec<(&str, &str)> = claim["metadata"]["managedFields"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry["manager"] == "kube-scheduler")
+        .map(|entry| (entry["operation"].as_str().unwrap_or_default(), entry["subresource"].as_str().unwrap_or_default()))
+        .collect();
+    assert_eq!(managers, [("Update", ""), ("Update", "status")]);
     let event = lab.api.list(&EVENTS, "n").expect("events").items.remove(0);
     assert_eq!(event["message"], "Successfully assigned n/pod0 to worker");
     assert_eq!((&event["action"], &event["reportingInstance"]), (&json!("Binding"), &json!("default-scheduler-control")));
