@@ -30,6 +30,8 @@ pub mod hints;
 pub mod machine;
 pub mod message;
 pub mod plan;
+#[cfg(test)]
+mod properties;
 pub mod queue;
 #[cfg(test)]
 mod recordings;
@@ -37,6 +39,8 @@ pub mod resources;
 pub mod score;
 pub mod snapshot;
 pub mod view;
+#[cfg(test)]
+mod world;
 
 pub use attempt::{Attempt, Decision, NodeVerdict, Verdict};
 pub use change::{Change, ChangeError};
