@@ -72,6 +72,9 @@ pub enum Event {
         /// After.
         new: Arc<ResourceClaim>,
     },
+    /// Devices became free with no change of a claim to show it: an allocation on its way was given up, or an allocated
+    /// claim is gone. (Upstream wakes for the first by its event for a pod that was not bound after all.)
+    DevicesFreed,
     /// A class is new or has changed.
     ClassChanged,
     /// A slice is new or has changed.
@@ -100,7 +103,7 @@ pub fn helps(plugin: Plugin, pod: &PodView, event: &Event, snapshot: &Snapshot) 
             (old.allocatable != new.allocatable || old.pods != new.pods) && filters::fits_empty(pod, new)
         }
         (Plugin::NodeResourcesFit, Event::PodReleased { .. }) => true,
-        (Plugin::DynamicResources, Event::NodeAdded(_) | Event::ClassChanged | Event::SliceChanged) => true,
+        (Plugin::DynamicResources, Event::NodeAdded(_) | Event::ClassChanged | Event::SliceChanged | Event::DevicesFreed) => true,
         (Plugin::DynamicResources, Event::NodeChanged { old, new }) => old.node.metadata.labels != new.node.metadata.labels,
         (Plugin::DynamicResources, Event::ClaimChanged { old, new }) => claim_helps(pod, old.as_deref(), new, snapshot),
         _ => false,

@@ -252,8 +252,12 @@ impl Machine {
         let Some(binding) = self.binding.remove(pod) else {
             return Plan::default();
         };
+        let mut freed = None;
         for claim in &binding.claims {
-            self.snapshot.end_allocation(claim.uid.as_str());
+            freed = self.snapshot.end_allocation(claim.uid.as_str()).or(freed);
+        }
+        if let Some(event) = freed {
+            self.wake(&event, now);
         }
         let Err(message) = outcome else {
             self.queue.remove(pod);

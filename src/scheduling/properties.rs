@@ -17,8 +17,9 @@ use super::world::World;
 enum Step {
     /// Makes a claim of so many devices.
     Claim { name: u8, count: u8 },
-    /// Makes a pod that uses up to two claims and asks for some cpu.
-    Pod { name: u8, claims: Vec<u8>, cpu: u8, priority: u8 },
+    /// Makes a pod that uses up to two claims and asks for some cpu; its claims are made too, if there are none and
+    /// the pod does not come before them.
+    Pod { name: u8, claims: Vec<u8>, cpu: u8, priority: u8, early: bool },
     /// A pod ends; the controller gives back what it held.
     Finish(u8),
     /// A pod is deleted at once; the controller gives back what it held.
@@ -39,16 +40,16 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => (0..6_u8, 1..4_u8).prop_map(|(name, count)| Step::Claim { name, count }),
-        4 => (0..8_u8, proptest::collection::vec(0..6_u8, 0..3), 0..3_u8, 0..2_u8)
-            .prop_map(|(name, claims, cpu, priority)| Step::Pod { name, claims, cpu, priority }),
+        2 => (0..6_u8, 1..4_u8).prop_map(|(name, count)| Step::Claim { name, count }),
+        8 => (0..8_u8, proptest::collection::vec(0..6_u8, 0..3), 0..3_u8, 0..2_u8, proptest::bool::weighted(0.2))
+            .prop_map(|(name, claims, cpu, priority, early)| Step::Pod { name, claims, cpu, priority, early }),
         2 => (0..8_u8).prop_map(Step::Finish),
         1 => (0..8_u8).prop_map(Step::Delete),
         1 => (0..6_u8).prop_map(Step::DropClaim),
         1 => (0..2_u8, 0..5_u8).prop_map(|(node, count)| Step::Devices { node, count }),
         1 => (0..2_u8, any::<bool>()).prop_map(|(node, on)| Step::Cordon { node, on }),
         1 => (0..4_u8).prop_map(Step::Refuse),
-        1 => (0..3_u8).prop_map(Step::Latency),
+        2 => (0..4_u8).prop_map(Step::Latency),
         2 => (0..12_u8).prop_map(Step::Wait),
     ]
 }
@@ -86,20 +87,25 @@ impl Play {
         self.world.objects.get(&(kind.to_owned(), Key::new("n", name))).cloned()
     }
 
+    fn claim(&mut self, name: u8, count: u8) {
+        let name = format!("c{name}");
+        if self.object("ResourceClaim", &name).is_none() {
+            let exactly = json!({"deviceClassName": "c", "allocationMode": "ExactCount", "count": count});
+            let uid = self.uid();
+            self.world.set(json!({"kind": "ResourceClaim", "metadata": {"namespace": "n", "name": name, "uid": uid},
+                "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}));
+        }
+    }
+
     fn run(&mut self, step: &Step) {
         match step {
-            Step::Claim { name, count } => {
-                let name = format!("c{name}");
-                if self.object("ResourceClaim", &name).is_none() {
-                    let exactly = json!({"deviceClassName": "c", "allocationMode": "ExactCount", "count": count});
-                    let uid = self.uid();
-                    self.world.set(json!({"kind": "ResourceClaim", "metadata": {"namespace": "n", "name": name, "uid": uid},
-                        "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}));
-                }
-            }
-            Step::Pod { name, claims, cpu, priority } => {
+            Step::Claim { name, count } => self.claim(*name, *count),
+            Step::Pod { name, claims, cpu, priority, early } => {
                 let name = format!("p{name}");
                 if self.object("Pod", &name).is_none() {
+                    for claim in claims.iter().filter(|_| !early) {
+                        self.claim(*claim, claim % 3 + 1);
+                    }
                     let mut claims = claims.clone();
                     claims.sort_unstable();
                     claims.dedup();
@@ -203,7 +209,7 @@ fn nobody_was_forgotten(play: &Play) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn devices_are_held_once_and_pods_are_neither_lost_nor_forgotten(steps in proptest::collection::vec(step(), 1..40)) {

@@ -105,7 +105,7 @@ impl Snapshot {
                 let held = self.claims.get(key).filter(|held| held.metadata.uid.as_deref() == Some(uid.as_str()))?.clone();
                 self.claims.remove(key);
                 self.holds_changed(allocation(&held), None);
-                None
+                allocation(&held).map(|_| Event::DevicesFreed)
             }
             Change::Class(class) => {
                 self.classes.insert(class.metadata.name.clone().unwrap_or_default(), class.clone());
@@ -219,14 +219,15 @@ impl Snapshot {
         self.in_flight.insert(uid_of_claim(claim), Arc::new(coming));
     }
 
-    /// The allocation of a claim was written (then the claim is here with it already) or given up.
-    pub fn end_allocation(&mut self, claim: &str) {
-        if let Some(coming) = self.in_flight.remove(claim) {
-            let written = self.claims.get(&key_of_claim(&coming)).and_then(|held| allocation(held));
-            if written.map(|written| &written.devices) != allocation(&coming).map(|coming| &coming.devices) {
-                self.holds_changed(allocation(&coming), None);
-            }
+    /// The allocation of a claim was written (then the claim is here with it already) or given up; then devices are free.
+    pub fn end_allocation(&mut self, claim: &str) -> Option<Event> {
+        let coming = self.in_flight.remove(claim)?;
+        let written = self.claims.get(&key_of_claim(&coming)).and_then(|held| allocation(held));
+        if written.map(|written| &written.devices) == allocation(&coming).map(|coming| &coming.devices) {
+            return None;
         }
+        self.holds_changed(allocation(&coming), None);
+        Some(Event::DevicesFreed)
     }
 
     /// Tells the allocator; where it cannot follow it is made anew for the next pod.

@@ -78,8 +78,7 @@ impl Lab {
     }
 
     fn claim(&self, name: &str, count: i64) {
-        let request =
-            json!({"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "count": count}});
+        let request = json!({"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "count": count}});
         self.create(&RESOURCECLAIMS, json!({"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}));
     }
 
