@@ -114,8 +114,9 @@ pub(super) fn validate_template(template: &Value, context: &Context<'_>, faults:
     device_claim::validate(devices, &path.child("spec").child("devices"), context.features(), faults);
 }
 
-/// Validates a changed template: its spec is immutable.
-pub(super) fn validate_template_update(old: &Value, new: &Value, faults: &mut Faults) {
+/// Validates a changed template: it must be as good as a new one, and its spec is immutable.
+pub(super) fn validate_template_update(old: &Value, new: &Value, context: &Context<'_>, faults: &mut Faults) {
+    validate_template(new, context, faults);
     meta::validate_update(old, new, faults);
     let spec = field(new, "spec");
     if !same(field(old, "spec"), spec) {

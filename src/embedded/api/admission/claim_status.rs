@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::claim::admin;
 use super::device_claim::{RequestNames, configuration, declare_driver, raw, toleration};
 use super::field::{Bad, Faults, Path, duplicate, forbidden, invalid, not_supported, required, too_long, too_many};
-use super::json::{field, flag, is_set, list, optional, remove, same, text};
+use super::json::{default_text, field, flag, is_set, list, list_mut, optional, remove, same, text};
 use super::slice::{binding_conditions, driver_name, pool_name};
 use super::{Context, meta, names, node_selector};
 
@@ -39,6 +39,11 @@ pub(super) fn prepare(old: &Value, new: &mut Value) {
     keep_metadata(old, new);
     new["spec"] = old.get("spec").cloned().unwrap_or_else(|| json!({}));
     new["status"] = status;
+    if let Some(devices) = new.pointer_mut("/status/allocation/devices") {
+        for result in list_mut(devices, "results") {
+            list_mut(result, "tolerations").for_each(|toleration| default_text(toleration, "operator", "Equal"));
+        }
+    }
     let is = &new["status"];
     let mut gone: BTreeSet<Device<'_>> = results(field(old, "status")).iter().map(device).collect();
     for result in results(is) {
@@ -73,27 +78,29 @@ pub(super) fn validate(old: &Value, new: &Value, context: &Context<'_>, faults: 
         admin(new, place, context, faults);
     }
     meta::validate_update(old, new, faults);
-    consumers(is, &path.child("reservedFor"), faults);
-    devices(is, &path.child("devices"), faults);
+    let [mut reserved, mut device, mut relation, mut allocated] = <[Faults; 4]>::default();
+    consumers(is, &path.child("reservedFor"), &mut reserved);
+    devices(is, &path.child("devices"), &mut device);
     if !list(is, "reservedFor").is_empty() {
         if !is_set(is, "allocation") {
-            faults.push(forbidden(&path.child("reservedFor"), "may not be specified when `allocated` is not set"));
+            relation.push(forbidden(&path.child("reservedFor"), "may not be specified when `allocated` is not set"));
         } else if is_set(field(new, "metadata"), "deletionTimestamp") {
             let had = list(was, "reservedFor");
             if list(is, "reservedFor").iter().any(|consumer| !had.iter().any(|had| same(had, consumer))) {
                 let why = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
-                faults.push(forbidden(&path.child("reservedFor"), why));
+                relation.push(forbidden(&path.child("reservedFor"), why));
             }
         }
     }
     if is_set(was, "allocation") && is_set(is, "allocation") {
         if !same(field(was, "allocation"), field(is, "allocation")) {
-            faults.declare(invalid(&at, Bad::nil(), "field cannot be modified once set"));
+            allocated.declare(invalid(&at, Bad::nil(), "field cannot be modified once set"));
         }
     } else if is_set(is, "allocation") {
         let names = RequestNames::of(field(field(new, "spec"), "devices"));
-        allocation(field(is, "allocation"), &names, &at, faults);
+        allocation(field(is, "allocation"), &names, &at, &mut allocated);
     }
+    faults.take(vec![reserved, device, relation, allocated], &[0, 1, 2, 3], &[3, 0, 1, 2]);
 }
 
 fn consumers(is: &Value, path: &Path, faults: &mut Faults) {

@@ -149,7 +149,7 @@ pub(super) fn validate_node(old: Option<&Value>, node: &Value, faults: &mut Faul
             other => faults.push(not_supported(&at.child("effect"), other, &["NoSchedule", "PreferNoSchedule", "NoExecute"])),
         }
         if !seen.insert((key, effect)) {
-            let mut error = duplicate(&at, Bad::raw(go::compact(taint)));
+            let mut error = duplicate(&at, Bad::raw(go::print("Taint", taint, go::Form::Internal)));
             error.detail = "taints must be unique by key and effect pair".to_owned();
             faults.push(error);
         }
@@ -243,7 +243,7 @@ pub(super) fn validate_secret(old: Option<&Value>, secret: &Value, faults: &mut 
     if let Some(old) = old {
         meta::validate_update(old, secret, faults);
         if text(old, "type") != text(secret, "type") {
-            faults.declare(invalid(&Path::new("type"), Bad::nil(), "field is immutable"));
+            faults.push(invalid(&Path::new("type"), text(secret, "type"), "field is immutable"));
         }
         immutable_data(old, secret, &["data"], faults);
     }

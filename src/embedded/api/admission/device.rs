@@ -45,8 +45,7 @@ pub(super) fn validate(old: Option<&Value>, device: &Value, per_device_nodes: bo
     let at = path.child("attributes");
     for (key, value) in entries(device, "attributes") {
         qualified_name(key, &at, faults);
-        let was = old.map(|old| field(field(old, "attributes"), key)).filter(|was| !was.is_null());
-        attribute(was, value, &at.key(&shortened(key)), faults);
+        attribute(value, &at.key(&shortened(key)), faults);
     }
     if old.is_none_or(|old| !same(field(old, "capacity"), field(device, "capacity"))) {
         let shared = flag(device, "allowMultipleAllocations") == Some(true);
@@ -116,7 +115,7 @@ fn identifier(id: &str, path: &Path, faults: &mut Faults) {
     faults.each(path, id, names::c_identifier(id));
 }
 
-fn attribute(old: Option<&Value>, attribute: &Value, path: &Path, faults: &mut Faults) {
+fn attribute(attribute: &Value, path: &Path, faults: &mut Faults) {
     let set: Vec<&str> = MEMBERS.into_iter().filter(|member| is_set(attribute, member)).collect();
     if let Some(value) = optional(attribute, "string")
         && value.len() > VALUE
@@ -138,9 +137,6 @@ fn attribute(old: Option<&Value>, attribute: &Value, path: &Path, faults: &mut F
     }
     for (number, value) in list(attribute, "versions").iter().enumerate() {
         version(value.as_str().unwrap_or_default(), &path.child("versions").index(number), faults);
-    }
-    if old.is_some_and(|old| MEMBERS.iter().all(|member| is_set(old, member) == is_set(attribute, member))) {
-        return;
     }
     let all: Vec<String> = MEMBERS.iter().map(|member| format!("`{member}`")).collect();
     let all = all.join(", ");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::field::{Bad, Faults, Path, duplicate, forbidden, invalid, not_supported, required, too_long, too_many};
+use super::field::{Bad, Faults, Path, duplicate, forbidden, invalid, not_supported, required, too_long, too_many, too_many_characters};
 use super::json::{field, flag, int, is_set, list, optional, text};
 use super::{go, names};
 use crate::cel::{Environment, Program, Purpose};
@@ -365,7 +365,7 @@ pub(super) fn declare_driver(driver: &str, path: &Path, faults: &mut Faults) {
     }
     faults.declare_each(path, driver, names::long_name_caseless(driver));
     if driver.chars().count() > 63 {
-        faults.declare(too_long(path, 63));
+        faults.declare(too_many_characters(path, 63));
     }
 }
 

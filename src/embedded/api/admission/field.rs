@@ -218,6 +218,11 @@ pub(super) fn too_long(path: &Path, max: usize) -> FieldError {
     FieldError::new(Fault::TooLong, path, None, format!("may not be more than {max} bytes"))
 }
 
+/// A string of more than `max` characters, in the wording of declarative validation.
+pub(super) fn too_many_characters(path: &Path, max: usize) -> FieldError {
+    FieldError::new(Fault::TooLong, path, None, format!("may not be more than {max} characters"))
+}
+
 /// A list with `count` entries where `max` are allowed.
 pub(super) fn too_many(path: &Path, count: usize, max: usize) -> FieldError {
     let items = if max == 1 { "item" } else { "items" };
@@ -225,9 +230,11 @@ pub(super) fn too_many(path: &Path, count: usize, max: usize) -> FieldError {
 }
 
 /// A value outside an enumeration.
-pub(super) fn not_supported(path: &Path, bad: impl Into<Bad>, supported: &[&str]) -> FieldError {
+pub(super) fn not_supported(path: &Path, bad: &str, supported: &[&str]) -> FieldError {
     let supported: Vec<String> = supported.iter().map(|value| go::quote(value)).collect();
-    FieldError::new(Fault::NotSupported, path, Some(bad.into()), format!("supported values: {}", supported.join(", ")))
+    // Enumerations are string types of their own in Go, which print as JSON.
+    let bad = Bad::raw(go::compact(&Value::String(bad.to_owned())));
+    FieldError::new(Fault::NotSupported, path, Some(bad), format!("supported values: {}", supported.join(", ")))
 }
 
 /// The server could not check.
@@ -264,9 +271,26 @@ impl Faults {
         self.declared.extend(messages.into_iter().map(|message| invalid(path, value, message)));
     }
 
+    /// Takes over the faults of parts of the object that the two kinds of validation visit in different orders:
+    /// `written` is the order of the hand-written one, `declared` that of the API type's fields. Both name places in `parts`.
+    pub(super) fn take(&mut self, mut parts: Vec<Faults>, written: &[usize], declared: &[usize]) {
+        for at in written {
+            self.written.extend(parts.get_mut(*at).map(|part| std::mem::take(&mut part.written)).unwrap_or_default());
+        }
+        for at in declared {
+            self.declared.extend(parts.get_mut(*at).map(|part| std::mem::take(&mut part.declared)).unwrap_or_default());
+        }
+    }
+
     /// Ok, or the 422 Status.
     pub(super) fn check(self, resource: &Resource, object: &Value) -> Result<(), Status> {
-        let mut errors = self.written;
+        // The API server lets equal hand-written faults through once, as it drops those that a declarative rule covers.
+        let mut errors: Vec<FieldError> = Vec::new();
+        for error in self.written {
+            if !errors.contains(&error) {
+                errors.push(error);
+            }
+        }
         errors.extend(self.declared);
         if errors.is_empty() {
             return Ok(());

@@ -2,7 +2,7 @@
 //!
 //! `go_types.txt` has the API server's internal types, one a line: `TYPE FIELD=JSON:KIND …`, where KIND is `string`,
 //! `int`, `bool`, `json` (prints itself) or a type, after `*` (pointer), `[` (list) and `%` (map). `^` is an embedded
-//! struct; `!` marks types that print under their JSON names and leave out empty fields.
+//! struct; `!` marks types that print under their JSON names, and fields that the versioned type has also when empty.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ static TYPES: LazyLock<HashMap<&'static str, Type>> = LazyLock::new(|| {
                 .filter_map(|field| {
                     let (go, rest) = field.split_once('=')?;
                     let (json, kind) = rest.split_once(':')?;
-                    Some(Field { go, json, kind })
+                    Some(Field { go, json: json.trim_end_matches('!'), kind, always: json.ends_with('!') })
                 })
                 .collect();
             Some((name.trim_start_matches('!'), Type { tagged: name.starts_with('!'), fields }))
@@ -37,6 +37,8 @@ struct Field {
     go: &'static str,
     json: &'static str,
     kind: &'static str,
+    /// Printed in the versioned form also when it is empty.
+    always: bool,
 }
 
 /// Which of Go's two forms of an object is printed.
@@ -139,7 +141,7 @@ impl Printer {
             let by_json = described.tagged || self.form == Form::Versioned;
             if !by_json {
                 into.push((field.go, found, field.kind));
-            } else if !found.is_null() {
+            } else if !found.is_null() || field.always {
                 into.push((field.json, found, field.kind));
             }
         }

@@ -69,8 +69,17 @@ pub(super) fn validate(object: &Value, namespaced: bool, naming: Naming, kube: b
     finalizers(meta, &path, kube, faults);
 }
 
-/// Validates what an update may not do to metadata.
+/// Validates what an update may not do to metadata, with the core API's rule for finalizer names.
 pub(super) fn validate_update(old: &Value, new: &Value, faults: &mut Faults) {
+    validate_change(old, new, faults);
+    let path = Path::new("metadata").child("finalizers");
+    for (number, name) in list(super::json::field(new, "metadata"), "finalizers").iter().filter_map(Value::as_str).enumerate() {
+        kube_finalizer(name, &path.index(number), faults);
+    }
+}
+
+/// Validates what an update may not do to the metadata of any kind.
+pub(super) fn validate_change(old: &Value, new: &Value, faults: &mut Faults) {
     let path = Path::new("metadata");
     let (old, meta) = (super::json::field(old, "metadata"), super::json::field(new, "metadata"));
     if super::json::is_set(old, "deletionTimestamp") {

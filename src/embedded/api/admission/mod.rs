@@ -155,13 +155,13 @@ pub fn validate_update(
     let found = &mut faults;
     // What `BeforeUpdate` checks for every kind comes first, and may so be said twice among the causes.
     meta::validate(new, resource.namespaced, Naming::PathSegment, false, found);
-    meta::validate_update(old, new, found);
+    meta::validate_change(old, new, found);
     match (resource.plural, subresource) {
         ("pods", Subresource::Status) => pod_update::validate_status(old, new, found),
         ("pods", _) => pod_update::validate(old, new, found),
         ("resourceclaims", Subresource::Status) => claim_status::validate(old, new, context, found),
         ("resourceclaims", _) => claim::validate_update(old, new, found),
-        ("resourceclaimtemplates", _) => claim::validate_template_update(old, new, found),
+        ("resourceclaimtemplates", _) => claim::validate_template_update(old, new, context, found),
         ("resourceslices", _) => slice::validate(Some(old), new, found),
         ("deviceclasses", _) => class::validate(Some(old), new, context.features(), found),
         ("namespaces", subresource) => core::validate_namespace_update(subresource, old, new, found),

@@ -13,21 +13,21 @@ pub(super) fn validate(selector: &Value, path: &Path, faults: &mut Faults) {
         faults.push(required(&path, "must have at least one node selector term"));
     }
     for (number, term) in terms.iter().enumerate() {
-        term_at(term, &path.index(number), faults);
+        term_at(term, true, &path.index(number), faults);
     }
 }
 
-/// Validates one term, of a required or preferred rule.
-pub(super) fn term_at(term: &Value, path: &Path, faults: &mut Faults) {
+/// Validates one term. Values are judged in required rules only.
+pub(super) fn term_at(term: &Value, required: bool, path: &Path, faults: &mut Faults) {
     for (number, requirement) in list(term, "matchExpressions").iter().enumerate() {
-        expression(requirement, &path.child("matchExpressions").index(number), faults);
+        expression(requirement, required, &path.child("matchExpressions").index(number), faults);
     }
     for (number, requirement) in list(term, "matchFields").iter().enumerate() {
         node_field(requirement, &path.child("matchFields").index(number), faults);
     }
 }
 
-fn expression(requirement: &Value, path: &Path, faults: &mut Faults) {
+fn expression(requirement: &Value, judge_values: bool, path: &Path, faults: &mut Faults) {
     let (operator, key, values) = (text(requirement, "operator"), text(requirement, "key"), list(requirement, "values"));
     let at = path.child("values");
     match operator {
@@ -44,7 +44,7 @@ fn expression(requirement: &Value, path: &Path, faults: &mut Faults) {
         other => faults.push(invalid(&path.child("operator"), other, "not a valid selector operator")),
     }
     faults.each(&path.child("key"), key, names::qualified(key));
-    for (number, value) in values.iter().enumerate() {
+    for (number, value) in values.iter().enumerate().filter(|_| judge_values) {
         let value = value.as_str().unwrap_or_default();
         faults.each(&at.index(number), value, names::label_value(value));
     }

@@ -313,7 +313,7 @@ fn affinity(affinity: &Value, path: &Path, faults: &mut Faults) {
         if !(1..=100).contains(&weight) {
             faults.push(invalid(&at.child("weight"), weight, "must be in the range 1-100"));
         }
-        node_selector::term_at(field(term, "preference"), &at.child("preference"), faults);
+        node_selector::term_at(field(term, "preference"), false, &at.child("preference"), faults);
     }
 }
 
@@ -336,7 +336,7 @@ pub(super) fn tolerations(tolerations: &[Value], path: &Path, faults: &mut Fault
         let (key, operator) = (text(toleration, "key"), text(toleration, "operator"));
         let (value, effect) = (text(toleration, "value"), text(toleration, "effect"));
         if !key.is_empty() {
-            faults.declare_each(&at.child("key"), key, names::qualified(key));
+            faults.each(&at.child("key"), key, names::qualified(key));
         } else if operator != "Exists" {
             let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
             faults.push(invalid(&at.child("operator"), operator, why));

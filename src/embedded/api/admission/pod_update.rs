@@ -49,7 +49,17 @@ pub(super) fn validate(old: &Value, new: &Value, faults: &mut Faults) {
     if same(was, is) {
         return;
     }
-    let munged = munged(was, is);
+    let mut munged = munged(was, is);
+    if !list(was, "schedulingGates").is_empty() && !same(field(was, "nodeSelector"), field(is, "nodeSelector")) {
+        // A gated pod may be narrowed down.
+        let kept = super::json::entries(was, "nodeSelector").all(|(key, value)| field(field(is, "nodeSelector"), key) == value);
+        if !kept {
+            let shown = go::compact(field(is, "nodeSelector"));
+            let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+            faults.push(invalid(&path.child("nodeSelector"), Bad::raw(shown), why));
+        }
+        munged["nodeSelector"] = field(was, "nodeSelector").clone();
+    }
     if !same(was, &munged) {
         let diff = unified(&go::print_indented("PodSpec", was), &go::print_indented("PodSpec", &munged));
         faults.push(forbidden(&path, format!("pod updates may not change fields other than {UPDATABLE}\n{diff}")));

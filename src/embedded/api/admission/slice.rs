@@ -38,7 +38,16 @@ fn defaults(slice: &mut Value, old: Option<&Value>, features: Features, now: Tim
     }
     default(pool, "name", || json!(""));
     default(spec, "driver", || json!(""));
+    // Quantities are no pointers in Go: one that is missing is zero.
+    let zero = |map: &mut Value, name: &str| {
+        for amount in map.get_mut(name).and_then(Value::as_object_mut).into_iter().flat_map(|map| map.values_mut()) {
+            default(amount, "value", || json!("0"));
+        }
+    };
+    list_mut(spec, "sharedCounters").for_each(|set| zero(set, "counters"));
     for device in list_mut(spec, "devices") {
+        zero(device, "capacity");
+        list_mut(device, "consumesCounters").for_each(|consumed| zero(consumed, "counters"));
         for taint in list_mut(device, "taints") {
             default(taint, "timeAdded", || json!(crate::embedded::events::seconds(now)));
         }

@@ -1,13 +1,16 @@
-//! Requests to a real cluster and its answers (`tests/cases/admission`), judged through the API in process.
+//! Two outsiders judge: a real cluster's answers to invalid requests, through the API in process, and what the API
+//! server's own strategies (`registry/rest` BeforeCreate and BeforeUpdate of 1.37.2) said of mutated objects
+//! (`tests/cases/admission`).
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::{Context, Read, prepare_create, prepare_update, validate_create, validate_update};
 use crate::base::clock::ManualClock;
 use crate::embedded::api::resource::{NAMESPACES, RESOURCES};
 use crate::embedded::api::{
-    Api, Caller, DeleteOptions, Deleted, FieldValidation, Patch, Resource, Status, Subresource, WriteOptions, strict,
+    Api, Caller, DeleteOptions, Deleted, FieldValidation, Object, Patch, Resource, Status, Subresource, WriteOptions, strict,
 };
 
 fn api() -> Api {
@@ -126,5 +129,69 @@ fn scenario_29_is_answered_as_the_real_cluster_did() {
         }
     }
     assert!(judged > 100, "only {judged} cases were judged");
+    assert!(faults.is_empty(), "{} of {judged} differ:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// Every object exists; no namespace is labelled.
+struct World;
+
+impl Read for World {
+    fn read(&self, _resource: &'static Resource, _namespace: &str, name: &str) -> Option<Object> {
+        Some(Arc::new(json!({"metadata": {"name": name}})))
+    }
+}
+
+fn patched(base: &Value, patch: &Value) -> Value {
+    let patch: json_patch::Patch = serde_json::from_value(patch.clone()).expect("a patch");
+    let mut object = base.clone();
+    json_patch::patch(&mut object, &patch).expect("a patch that fits");
+    object
+}
+
+fn judge(row: &Value, base: &Value) -> Result<(), Status> {
+    let resource = RESOURCES.iter().copied().find(|resource| base["kind"] == resource.kind).expect("a resource");
+    let caller = caller();
+    let context = Context { caller: &caller, now: "2026-12-01T02:11:00Z".parse().expect("a time"), objects: &World };
+    let mut new = patched(base, &row["patch"]);
+    strict::check(resource, &mut new, FieldValidation::Ignore)?;
+    let Some(old) = row.get("old") else {
+        prepare_create(resource, &mut new, &context)?;
+        return validate_create(resource, &new, &context);
+    };
+    let mut old = patched(base, old);
+    strict::check(resource, &mut old, FieldValidation::Ignore)?;
+    let (metadata, status) = (old["metadata"].clone(), old.get("status").cloned());
+    prepare_create(resource, &mut old, &context)?;
+    old["metadata"] = metadata;
+    if let Some(status) = status {
+        old["status"] = status;
+    }
+    let part = if row["part"] == "status" { Subresource::Status } else { Subresource::Main };
+    prepare_update(resource, part, &old, &mut new, &context)?;
+    validate_update(resource, part, &old, &new, &context)
+}
+
+#[test]
+fn the_api_servers_own_validation_finds_the_same_faults_in_the_same_order() {
+    let mut lines = include_str!("../../../../tests/cases/admission/validation.jsonl").lines();
+    let first: Value = serde_json::from_str(lines.next().expect("the bases")).expect("JSON");
+    let mut faults = Vec::new();
+    let mut judged = 0;
+    for line in lines {
+        let row: Value = serde_json::from_str(line).expect("a case");
+        let base = &first["bases"][usize::try_from(row["base"].as_u64().expect("a base")).expect("small")];
+        let found: Vec<Value> = match judge(&row, base) {
+            Ok(()) => Vec::new(),
+            Err(status) => {
+                let causes = status.details["causes"].as_array().cloned().unwrap_or_default();
+                causes.iter().map(|cause| json!([cause["field"], cause["message"]])).collect()
+            }
+        };
+        judged += 1;
+        if json!(found) != row["causes"] {
+            faults.push(format!("{} {}\n  expected {}\n  found    {}", base["kind"], row["patch"], row["causes"], json!(found)));
+        }
+    }
+    assert!(judged > 200, "only {judged} cases were judged");
     assert!(faults.is_empty(), "{} of {judged} differ:\n{}", faults.len(), faults.join("\n"));
 }
