@@ -86,9 +86,9 @@ pub(super) fn any(media_type: &str, body: &[u8]) -> Result<Value, Status> {
 pub(super) fn patch(media_type: &str, body: &[u8], query: &Query) -> Result<Patch, Status> {
     let force = query.flag("force");
     let patch = match media_type {
-        "application/merge-patch+json" => Patch::Merge(strict::parse_json(body)?),
-        "application/json-patch+json" => Patch::Json(strict::parse_json(body)?),
-        "application/strategic-merge-patch+json" => Patch::Strategic(strict::parse_json(body)?),
+        "application/merge-patch+json" => Patch::Merge(strict::parse_patch(body)?),
+        "application/json-patch+json" => Patch::Json(strict::parse_patch(body)?),
+        "application/strategic-merge-patch+json" => Patch::Strategic(strict::parse_patch(body)?),
         "application/apply-patch+yaml" => {
             if query.text("fieldManager").is_empty() {
                 let cause = Cause::new("FieldValueRequired", "fieldManager", "Required value: is required for apply patch");

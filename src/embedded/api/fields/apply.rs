@@ -14,6 +14,8 @@ use super::{blank, compare, disown, refuse, store, subresource_name};
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The manager whose applies keep that annotation right.
 const KUBECTL: &str = "kubectl";
+/// The manager of what was there before anybody's fields were tracked.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 /// Annotations may not be longer than this in all.
 const MOST_ANNOTATION_BYTES: usize = 256 * 1024;
 
@@ -34,16 +36,6 @@ pub fn server_side_apply(
 ) -> Result<Value, Status> {
     if applied["metadata"]["managedFields"].as_array().is_some_and(|list| !list.is_empty()) {
         return Err(refuse(400, "BadRequest", "metadata.managedFields must be nil"));
-    }
-    let api_version = resource.api_version();
-    match applied["apiVersion"].as_str() {
-        None | Some("") => {}
-        Some(version) if version == api_version => {}
-        Some(version) => {
-            let message =
-                format!("Incorrect version specified in apply patch. Specified patch version: {version}, expected: {api_version}");
-            return Err(refuse(400, "BadRequest", message));
-        }
     }
     let apply = Apply { resource, subresource, manager, applied, now };
     let Some(live) = live else {
@@ -92,6 +84,20 @@ impl Apply<'_> {
         }
     }
 
+    /// An object without managedFields: what is in it belongs to whoever made it before.
+    fn before_first(&self, live: &Value) -> Option<Entry> {
+        let comparison = compare(self.resource, self.subresource, &blank::blank(self.resource), live);
+        let set = comparison.added.union(&comparison.modified).difference(&blank::unowned());
+        (!set.is_empty()).then(|| Entry {
+            manager: BEFORE_FIRST_APPLY.to_owned(),
+            operation: Operation::Update,
+            api_version: self.resource.api_version(),
+            subresource: subresource_name(self.subresource).to_owned(),
+            time: Some(managers::seconds(self.now)),
+            set,
+        })
+    }
+
     /// The fields of the configuration that the annotation holds.
     fn last_applied(&self, annotation: &Value) -> FieldSet {
         let table = schema::table();
@@ -105,6 +111,9 @@ impl Apply<'_> {
         let node = table.kind(self.resource);
         let typed = Typed { schema: table, node: &node };
         let mut entries = managers::decode(&live["metadata"]["managedFields"]).unwrap_or_default();
+        if entries.is_empty() {
+            entries.extend(self.before_first(live));
+        }
         let mut own = self.entry(None);
         let last = match entries.iter().position(|entry| entry.is(&own)) {
             Some(at) => {
@@ -229,8 +238,14 @@ impl Conflicts {
 /// Checks an applied configuration against the kind's schema, as the server does before it merges.
 ///
 /// # Errors
-/// 500 (upstream gives it no reason) that names fields which the kind does not have, and values of a wrong type.
+/// 400 for another kind; 500 (upstream gives it no reason) that names fields which the kind does not have, and values of
+/// a wrong type.
 pub fn check_applied(resource: &'static Resource, applied: &Value) -> Result<(), Status> {
+    let named = |field: &str| applied[field].as_str().unwrap_or_default();
+    if named("apiVersion") != resource.api_version() || named("kind") != resource.kind {
+        let (group, version) = named("apiVersion").rsplit_once('/').unwrap_or(("", named("apiVersion")));
+        return Err(refuse(400, "BadRequest", format!("invalid object type: {group}/{version}, Kind={}", named("kind"))));
+    }
     let table = schema::table();
     let mut faults = Vec::new();
     faults_of(table, &table.kind(resource), applied, &mut String::new(), &mut faults);
@@ -263,7 +278,12 @@ fn faults_of(schema: &Schema, node: &Node, value: &Value, path: &mut String, fau
                 path.push_str(&format!(".{key}"));
                 match node.child(schema, key) {
                     Some(child) => faults_of(schema, child, value, path, faults),
-                    None => faults.push(format!("{path}: field not declared in schema")),
+                    None => {
+                        // Upstream looks no further in this struct.
+                        faults.push(format!("{path}: field not declared in schema"));
+                        path.truncate(length);
+                        return;
+                    }
                 }
                 path.truncate(length);
             }
@@ -283,7 +303,7 @@ fn faults_of(schema: &Schema, node: &Node, value: &Value, path: &mut String, fau
         }
         (Node::Struct(_) | Node::Map { .. }, _) => "map",
         (Node::List { .. }, _) => "list",
-        (Node::Text { .. } | Node::Time | Node::MicroTime, Value::String(_) | Value::Number(_))
+        (Node::Text { .. } | Node::Time | Node::MicroTime, Value::String(_))
         | (Node::Integer { .. } | Node::Number, Value::Number(_))
         | (Node::Boolean, Value::Bool(_))
         | (Node::Quantity | Node::IntOrString, Value::String(_) | Value::Number(_)) => return,

@@ -54,6 +54,10 @@ fn update(
     let blank = blank::blank(resource);
     let live = old.unwrap_or(&blank);
     let mut entries = starting_entries(subresource, old, new);
+    if entries.is_empty() && old.is_some() {
+        // Nobody tracks this object's fields until somebody applies to it.
+        return store(entries, new);
+    }
     let comparison = compare(resource, subresource, live, new).exclude(added);
     disown(&mut entries, &comparison, None);
     let own = Entry {

@@ -176,8 +176,9 @@ fn what_nobody_changed_stays_as_it_was() {
 
 #[test]
 fn many_updaters_are_merged() {
-    let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {}});
-    for n in 0..14 {
+    let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"k0": "v"}});
+    create_managed(&CONFIGMAPS, "m0", &Value::Null, &mut object, at("2026-01-01T00:00:00Z"));
+    for n in 1..14 {
         let old = object.clone();
         object["data"][format!("k{n}")] = json!("v");
         update_managed(&CONFIGMAPS, Subresource::Main, &format!("m{n}"), Some(&old), &mut object, at(&format!("2026-01-01T00:00:{n:02}Z")));
@@ -185,7 +186,7 @@ fn many_updaters_are_merged() {
     let list = object["metadata"]["managedFields"].as_array().expect("a list");
     assert_eq!(list.len(), 10);
     assert_eq!(list[0]["manager"], "ancient-changes");
-    assert_eq!(list[0]["fieldsV1"]["f:data"].as_object().map(Map::len), Some(5));
+    assert_eq!(list[0]["fieldsV1"]["f:data"].as_object().map(Map::len), Some(6));
 }
 
 #[test]
@@ -193,10 +194,19 @@ fn refusals() {
     let apply = |config: Value| apply(None, "m", &config, false, "2026-01-01T00:00:00Z").expect_err("refused");
     let status = apply(json!({"metadata": {"managedFields": [{"manager": "x"}]}}));
     assert_eq!((status.code, status.message.as_str()), (400, "metadata.managedFields must be nil"));
-    assert!(apply(json!({"apiVersion": "v2", "metadata": {}})).message.starts_with("Incorrect version specified in apply patch."));
 
-    let faulty =
-        json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"x": 1, "priority": "high", "containers": [{"name": "a", "y": 1}]}});
+    let kinds = [("v2", "ConfigMap", "/v2, Kind=ConfigMap"), ("", "", "/, Kind="), ("a/v1", "Secret", "a/v1, Kind=Secret")];
+    for (version, kind, shown) in kinds {
+        let status = check_applied(&CONFIGMAPS, &json!({"apiVersion": version, "kind": kind})).expect_err("another kind");
+        assert_eq!((status.code, status.message), (400, format!("invalid object type: {shown}")));
+    }
+    let wrong = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": 7}});
+    assert_eq!(
+        check_applied(&CONFIGMAPS, &wrong).expect_err("a number").message,
+        "failed to create typed patch object (/c; /v1, Kind=ConfigMap): .data.a: expected string, got &value.valueUnstructured{Value:7}"
+    );
+
+    let faulty = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": {"x": 1, "priority": "high", "containers": [{"name": "a", "y": 1}]}});
     let status = check_applied(&PODS, &faulty).expect_err("faults");
     assert_eq!(
         status.message,
@@ -212,4 +222,19 @@ fn an_empty_claim_has_no_owner() {
     let sent = claim.clone();
     create_managed(&RESOURCECLAIMS, "m", &sent, &mut claim, at("2026-01-01T00:00:00Z"));
     assert_eq!(claim, sent);
+}
+
+#[test]
+fn untracked_objects_are_tracked_from_the_first_apply() {
+    let old = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1", "b": "1"}});
+    let mut new = old.clone();
+    new["data"]["b"] = json!("2");
+    update_managed(&CONFIGMAPS, Subresource::Main, "m", Some(&old), &mut new, at("2026-01-01T00:00:00Z"));
+    assert_eq!(new["metadata"].get("managedFields"), None);
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "9"}});
+    let conflict = apply(Some(&new), "m", &config, false, "2026-01-01T00:00:00Z").expect_err("owned");
+    assert_eq!(conflict.message, "Apply failed with 1 conflict: conflict with \"before-first-apply\" using v1: .data.a");
+    let object = apply(Some(&new), "m", &config, true, "2026-01-01T00:00:00Z").expect("forced");
+    let list = object["metadata"]["managedFields"].as_array().expect("a list");
+    assert_eq!(list[1]["fieldsV1"], json!({"f:data": {".": {}, "f:b": {}}}));
 }

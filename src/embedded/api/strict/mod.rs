@@ -173,6 +173,14 @@ fn describe(error: &serde_json::Error, body: &[u8]) -> String {
     }
 }
 
+/// The body of a JSON, merge or strategic merge patch.
+///
+/// # Errors
+/// 400 for a body that is not JSON.
+pub fn parse_patch(body: &[u8]) -> Result<Value, Status> {
+    serde_json::from_slice(body).map_err(|_| bad("invalid JSON patch"))
+}
+
 /// Any JSON body, such as a patch or DeleteOptions.
 ///
 /// # Errors

@@ -51,8 +51,8 @@ impl Api {
         force: bool,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        well_formed(resource, &mut applied)?;
         fields::check_applied(resource, &applied)?;
+        well_formed(resource, &mut applied)?;
         let warnings = strict::check(resource, &mut applied, options.field_validation)?;
         match_namespace(resource, namespace, &mut applied)?;
         match_name(name, &mut applied)?;
