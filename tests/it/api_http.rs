@@ -124,6 +124,23 @@ async fn an_object_lives_over_http() {
 }
 
 #[tokio::test]
+async fn an_applied_label_can_be_given_up() {
+    let lab = lab();
+    let path = "/api/v1/namespaces/default/configmaps/m?fieldManager=me";
+    let apply = async |labels: Value| {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "labels": labels}});
+        lab.send("PATCH", path, &[("content-type", "application/apply-patch+yaml")], &object.to_string()).await
+    };
+    let first = apply(json!({"a": "b", "c": "d"})).await;
+    assert_eq!(first.code, 201, "{}", first.text());
+    let one = apply(json!({"a": "b"})).await;
+    assert_eq!((one.code, &one.json()["metadata"]["labels"]), (200, &json!({"a": "b"})), "{}", one.text());
+    let none = apply(Value::Null).await;
+    assert_eq!((none.code, &none.json()["metadata"]["labels"]), (200, &Value::Null), "{}", none.text());
+    assert_eq!(none.json()["metadata"]["uid"], first.json()["metadata"]["uid"]);
+}
+
+#[tokio::test]
 async fn unknown_fields_warn_or_are_refused() {
     let lab = lab();
     let mut object = claim("c");

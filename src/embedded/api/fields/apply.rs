@@ -127,7 +127,10 @@ impl Apply<'_> {
         let mine = entries.len() - 1;
         let mut merged = typed.merge(live, self.applied);
         if let Some(last) = last.filter(|last| !last.is_empty()) {
-            merged = prune(typed, &merged, &entries, &last);
+            // Name and the like are nobody's in managedFields, but the configuration has them: metadata must not go
+            // with the last label that is given up.
+            let applied = typed.paths(self.applied);
+            merged = prune(typed, &merged, &entries, &applied, &last);
         }
         drop_nulls(table, &node, &mut merged);
         let comparison = compare(self.resource, self.subresource, live, &merged);
@@ -153,11 +156,11 @@ impl Apply<'_> {
 }
 
 /// Removes what the manager owned before, does not apply any more, and nobody else owns.
-fn prune(typed: Typed<'_>, merged: &Value, entries: &[Entry], last: &FieldSet) -> Value {
+fn prune(typed: Typed<'_>, merged: &Value, entries: &[Entry], applied: &FieldSet, last: &FieldSet) -> Value {
     let empty = || Value::Object(serde_json::Map::new());
     let last = typed.with_named_fields(last);
     let pruned = typed.remove(merged, &last).unwrap_or_else(empty);
-    let owned = entries.iter().fold(FieldSet::default(), |all, entry| all.union(&entry.set));
+    let owned = entries.iter().fold(applied.clone(), |all, entry| all.union(&entry.set));
     let all = typed.with_named_fields(&typed.paths(merged));
     let kept = typed.with_named_fields(&typed.paths(&pruned)).union(&typed.with_named_fields(&owned));
     // Back comes what others own or the manager still applies …
