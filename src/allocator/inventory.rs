@@ -153,12 +153,13 @@ impl Inventory {
     pub fn new(features: Features, slices: &[Arc<ResourceSlice>]) -> Self {
         let keys: BTreeSet<(&str, &str)> = slices.iter().map(|slice| (slice.spec.driver.as_str(), slice.spec.pool.name.as_str())).collect();
         let numbers: HashMap<(&str, &str), PoolIx> = keys.iter().enumerate().map(|(number, key)| (*key, number)).collect();
+        let devices = slices.iter().map(|slice| slice.spec.devices.as_ref().map_or(0, Vec::len)).sum();
         let mut inventory = Self {
             features,
             slices: Vec::with_capacity(slices.len()),
-            devices: Vec::new(),
+            devices: Vec::with_capacity(devices),
             pools: keys.iter().map(|(driver, pool)| PoolRecord { id: PoolId::new(driver, pool), slices: Vec::new() }).collect(),
-            names: HashMap::new(),
+            names: HashMap::with_capacity(devices),
             local: HashMap::new(),
             global: Vec::new(),
             selectors: Selectors::new(features),
