@@ -40,7 +40,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that the pure layers must not touch.
-const IMPURE: &[&str] = &["tokio::", "kube::", "std::fs", "std::env", "std::net::Tcp", "std::net::Udp", "ToSocketAddrs", "SystemTime::now", "Timestamp::now"];
+const IMPURE: &[&str] =
+    &["tokio::", "kube::", "std::fs", "std::env", "std::net::Tcp", "std::net::Udp", "ToSocketAddrs", "SystemTime::now", "Timestamp::now"];
 const PURE: &[&str] = &["model", "cel", "allocator", "scheduling", "timeline"];
 
 fn sources(dir: &Path, into: &mut Vec<PathBuf>) {
