@@ -166,7 +166,12 @@ impl Lab {
     }
 
     pub(super) async fn gone(&self, pod: &str) {
-        until(&format!("{pod} is gone"), || self.get(pod).is_none()).await;
+        until(&format!("{pod} is gone"), || {
+            // The agent takes a moment to clean up.
+            self.clock.advance(Duration::from_millis(1));
+            self.get(pod).is_none()
+        })
+        .await;
     }
 
     /// The pod's events: reason and message, in order, with counts above one.
