@@ -111,10 +111,21 @@ impl Api {
             return Ok(Some(Deleted::Gone(current.object)));
         }
         let key = resource.key(meta::namespace(&current.object), meta::name(&current.object));
-        match self.store().remove(resource.collection, &key, current.revision) {
-            Ok(entry) => Ok(Some(Deleted::Gone(entry.object))),
-            Err(StoreError::Expectation { .. }) => Ok(None),
-            Err(error) => Err(storage_failure(&error)),
+        loop {
+            match self.store().remove(resource.collection, &key, current.revision) {
+                Ok(entry) => return Ok(Some(Deleted::Gone(entry.object))),
+                Err(StoreError::Expectation { .. }) if mark => {}
+                Err(StoreError::Expectation { .. }) => return Ok(None),
+                Err(error) => return Err(storage_failure(&error)),
+            }
+            // Somebody saw the mark and wrote, or deleted, before the removal: a pod that is deleted at once goes all
+            // the same, unless it has got a finalizer.
+            match self.store().get(resource.collection, &key) {
+                Some(entry) if meta::uid(&entry.object) != meta::uid(&current.object) => return Ok(Some(Deleted::Gone(current.object))),
+                Some(entry) if !meta::finalizers(&entry.object).is_empty() => return Ok(Some(Deleted::Marked(entry.object))),
+                Some(entry) => current = entry,
+                None => return Ok(Some(Deleted::Gone(current.object))),
+            }
         }
     }
 
