@@ -2,6 +2,7 @@
 //! their slices wiped when they stay away (the kubelet's plugin manager and `DRAPluginManager`).
 
 mod connection;
+mod dial;
 mod registration;
 mod service;
 

@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::connection::{Channel, registration_origin};
+use super::dial::Dialled;
 use crate::base::clock::SharedClock;
-use crate::driver::grpc::proto::pluginregistration_v1::registration_client::RegistrationClient;
-use crate::driver::grpc::proto::pluginregistration_v1::{InfoRequest, RegistrationStatus};
+use crate::driver::grpc::proto::pluginregistration_v1::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
 
 /// The plugin type of DRA drivers.
 const DRA_PLUGIN: &str = "DRAPlugin";
@@ -52,35 +51,28 @@ pub(super) enum RegistrationError {
 
 /// An open registration connection, closed when dropped.
 pub(super) struct Conversation {
-    client: RegistrationClient<Channel>,
-    connection: tokio::task::JoinHandle<()>,
+    dialled: Dialled,
     clock: SharedClock,
     socket: String,
-}
-
-impl Drop for Conversation {
-    fn drop(&mut self) {
-        self.connection.abort();
-    }
 }
 
 impl Conversation {
     /// Dials a registration socket.
     pub(super) async fn dial(socket: &Path, clock: SharedClock) -> Result<Self, RegistrationError> {
         let name = socket.display().to_string();
-        let (channel, connection) =
-            Channel::connect(socket).await.map_err(|source| RegistrationError::Dial { socket: name.clone(), source })?;
-        let client = RegistrationClient::with_origin(channel, registration_origin(socket));
-        Ok(Conversation { client, connection: tokio::spawn(connection), clock, socket: name })
+        match Dialled::connect(socket).await {
+            Ok(dialled) => Ok(Conversation { dialled, clock, socket: name }),
+            Err(source) => Err(RegistrationError::Dial { socket: name, source }),
+        }
     }
 
     /// Asks who is there and checks it. A plugin that is refused is told why.
     pub(super) async fn introduction(&mut self) -> Result<Introduction, RegistrationError> {
         let answer = tokio::select! {
-            answer = self.client.get_info(InfoRequest {}) => answer.map_err(|status| super::rpc_error(&status)),
+            answer = self.dialled.call::<PluginInfo>("/pluginregistration.Registration/GetInfo", &InfoRequest {}) => answer,
             () = self.clock.sleep(GET_INFO_TIMEOUT) => Err("rpc error: code = DeadlineExceeded desc = context deadline exceeded".to_owned()),
         };
-        let info = answer.map_err(|reason| RegistrationError::GetInfo { socket: self.socket.clone(), reason })?.into_inner();
+        let info = answer.map_err(|reason| RegistrationError::GetInfo { socket: self.socket.clone(), reason })?;
         if info.r#type != DRA_PLUGIN {
             let error = RegistrationError::Type { kind: info.r#type, socket: self.socket.clone() };
             self.notify(Some(error.to_string())).await?;
@@ -102,7 +94,9 @@ impl Conversation {
     pub(super) async fn notify(&mut self, error: Option<String>) -> Result<(), RegistrationError> {
         let status = RegistrationStatus { plugin_registered: error.is_none(), error: error.unwrap_or_default() };
         let answer = tokio::select! {
-            answer = self.client.notify_registration_status(status) => answer.map(|_| ()).map_err(|status| super::rpc_error(&status)),
+            answer = self.dialled.call::<RegistrationStatusResponse>("/pluginregistration.Registration/NotifyRegistrationStatus", &status) => {
+                answer.map(|_| ())
+            }
             () = self.clock.sleep(NOTIFY_TIMEOUT) => Err("rpc error: code = DeadlineExceeded desc = context deadline exceeded".to_owned()),
         };
         answer.map_err(|reason| RegistrationError::Notify { socket: self.socket.clone(), reason })

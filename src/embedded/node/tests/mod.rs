@@ -2,5 +2,6 @@
 
 mod lab;
 mod lessons;
+mod many;
 mod plugins;
 mod pods;

@@ -102,10 +102,25 @@ async fn hidden_sockets_and_files_are_no_plugins() {
     let mut lab = Lab::new();
     std::fs::write(lab.folder.path().join("plugins_registry/file.sock"), "").expect("a file");
     let hidden = FakeDriver::named(lab.folder.path(), Script::default(), ".gpu@reg.sock");
-    let driver = FakeDriver::named(lab.folder.path(), Script::default(), "gpu-reg.sock");
+    let driver = FakeDriver::start(lab.folder.path(), Script::default());
     lab.registered().await;
     assert!(hidden.script.lock().expect("script").statuses.is_empty());
     lab.end().await;
     drop(hidden);
     driver.end(false).await;
+}
+
+/// A server built on tonic refuses the authority that a kubelet sends, unless the socket's name has an `@`.
+#[tokio::test]
+async fn a_driver_that_a_kubelet_could_not_register_is_not_registered() {
+    let mut lab = Lab::new();
+    let driver = FakeDriver::named(lab.folder.path(), Script::default(), "gpu-reg.sock");
+    lab.advance(10).await;
+    assert!(lab.agent.as_ref().expect("started").plugins().drivers().is_empty());
+    assert!(driver.script.lock().expect("script").statuses.is_empty());
+    driver.end(true).await;
+    let driver = FakeDriver::named(lab.folder.path(), Script::default(), "gpu@reg.sock");
+    lab.registered().await;
+    lab.end().await;
+    driver.end(true).await;
 }
