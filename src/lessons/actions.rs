@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::client::apply::{self, api_of, namespace_of};
 use crate::client::{ClientError, Kinds, manifests, wait};
 use crate::lessons::LessonError;
-use crate::lessons::check;
-use crate::lessons::format::Action;
+use crate::lessons::format::{Action, Refused};
 use crate::lessons::library::Entry;
 use crate::lessons::template::Names;
+use crate::timeline::state;
 
 /// What an action did, for the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,8 +69,21 @@ pub async fn perform(
 ) -> Result<Did, LessonError> {
     match action {
         Action::Apply(file) => {
-            let lines = apply_file(client, kinds, entry, &format!("{folder}/{file}"), names, manager).await?;
+            let path = action.manifest(folder).unwrap_or_default();
+            let lines = apply_file(client, kinds, entry, &path, names, manager).await?;
             Ok(Did { command: format!("dralab apply -f {file}"), lines })
+        }
+        Action::Refused(Refused { apply, says }) => {
+            let path = action.manifest(folder).unwrap_or_default();
+            let answer = match apply_file(client, kinds, entry, &path, names, manager).await {
+                Err(LessonError::Client(ClientError::Refused { message, .. })) => message,
+                Err(error) => return Err(error),
+                Ok(_) => return Err(LessonError::Broken { file: path, reason: "the server accepts what it should refuse".to_owned() }),
+            };
+            if !answer.contains(says.as_str()) {
+                return Err(LessonError::Broken { file: path, reason: format!("the server does not say \"{says}\" but: {answer}") });
+            }
+            Ok(Did { command: format!("dralab apply -f {apply}"), lines: vec![answer] })
         }
         Action::Delete(object) => {
             let (kind, name) = named(kinds, &names.fill(object))?;
@@ -81,13 +94,22 @@ pub async fn perform(
                 if there { format!("{} deleted", kind.object_name(&name)) } else { format!("{} was not there", kind.object_name(&name)) };
             Ok(Did { command: format!("dralab delete -n {namespace} {}/{name}", kind.singular), lines: vec![line] })
         }
+        Action::StartDelete(object) => {
+            let (kind, name) = named(kinds, &names.fill(object))?;
+            let namespace = names.namespace();
+            apply::delete(client, kind, namespace, &name).await?;
+            Ok(Did {
+                command: format!("dralab delete -n {namespace} {}/{name} --no-wait", kind.singular),
+                lines: vec![format!("{} deleted", kind.object_name(&name))],
+            })
+        }
         Action::Wait(expect) => {
             let (kind, name) = named(kinds, &names.fill(&expect.object))?;
             let api = api_of(client, kind, names.namespace());
             let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
             let wanted = expect.to.clone();
             let state = |objects: &std::collections::BTreeMap<String, Value>| {
-                objects.values().next().map_or_else(|| "gone".to_owned(), check::state)
+                objects.values().next().map_or_else(|| "gone".to_owned(), |object| state::of(&kind.typed(object)))
             };
             wait::until(
                 api,

@@ -7,6 +7,7 @@ use crate::cel::Program;
 use crate::lessons::format::{Check, Expect};
 use crate::lessons::template::Names;
 use crate::lessons::view::Objects;
+use crate::timeline::state;
 
 /// What became of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -62,7 +63,7 @@ pub fn evaluate(check: &Check, names: &Names, objects: &Objects) -> Outcome {
         (None, _) => match bound.items.as_array() {
             Some(items) => items
                 .iter()
-                .map(|item| format!("{} {}", item["metadata"]["name"].as_str().unwrap_or_default(), state(item)))
+                .map(|item| format!("{} {}", item["metadata"]["name"].as_str().unwrap_or_default(), state::of(item)))
                 .collect::<Vec<_>>()
                 .join(", "),
             None => String::new(),
@@ -76,7 +77,7 @@ pub fn evaluate(check: &Check, names: &Names, objects: &Objects) -> Outcome {
 #[must_use]
 pub fn reached(expect: &Expect, names: &Names, objects: &Objects) -> Outcome {
     let key = names.fill(&expect.object);
-    let observed = objects.get(&key).map_or_else(|| "not there".to_owned(), state);
+    let observed = objects.get(&key).map_or_else(|| "not there".to_owned(), state::of);
     let passed = (expect.to == "gone" && observed == "not there") || observed == expect.to;
     Outcome { id: format!("{key} to {}", expect.to), passed, object: Some(key), expected: expect.to.clone(), observed }
 }
@@ -96,32 +97,8 @@ pub fn compiles(expression: &str) -> Result<(), String> {
     Program::compile_condition(expression, &["self", "items", "objects"]).map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// The state of an object in kubectl's words.
-#[must_use]
-pub fn state(object: &Value) -> String {
-    let deleting = object["metadata"]["deletionTimestamp"].is_string();
-    match object["kind"].as_str() {
-        Some("ResourceClaim") => {
-            let mut words = Vec::new();
-            if deleting {
-                words.push("deleted");
-            }
-            if object["status"]["allocation"].is_object() {
-                words.push("allocated");
-            }
-            if object["status"]["reservedFor"].as_array().is_some_and(|r| !r.is_empty()) {
-                words.push("reserved");
-            }
-            if words.is_empty() { "pending".to_owned() } else { words.join(",") }
-        }
-        Some("Pod") if deleting => "Terminating".to_owned(),
-        Some("Pod") => object["status"]["phase"].as_str().unwrap_or("Pending").to_owned(),
-        _ => String::new(),
-    }
-}
-
 fn describe(key: &str, object: &Value) -> String {
-    let state = state(object);
+    let state = state::of(object);
     let devices: Vec<String> = object["status"]["allocation"]["devices"]["results"]
         .as_array()
         .into_iter()

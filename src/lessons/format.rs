@@ -31,7 +31,7 @@ pub struct Lesson {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Needs {
-    /// Free devices of the driver `gpu.example.com` on one worker.
+    /// Devices of the driver `gpu.example.com` on one worker that no claim outside the lesson has.
     #[serde(default)]
     pub devices: u32,
     /// Worker nodes with such devices.
@@ -137,14 +137,41 @@ pub struct Wrong {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub enum Action {
-    /// Apply a manifest of `solution/` (or of `wrong/`, for `try`).
+    /// Apply a manifest: of `solution/` (of `wrong/`, for `try`), or of another folder of the lesson when it has a slash (`work/claim.yaml`).
     Apply(String),
+    /// Apply a manifest that the server refuses; anything else is a fault of the lesson.
+    Refused(Refused),
     /// Delete an object (`pod/pod0`) and wait until it is gone.
     Delete(String),
+    /// Ask for a deletion, and go on while finalizers may still keep the object.
+    StartDelete(String),
     /// Wait until an object has a state.
     Wait(Expect),
     /// Label a namespace or another object: `namespace/NAME key=value`.
     Label(String),
+}
+
+/// A manifest that the server refuses.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Refused {
+    /// Which manifest, as in [`Action::Apply`].
+    pub apply: String,
+    /// A part of what the server answers.
+    pub says: String,
+}
+
+impl Action {
+    /// The manifest that is applied, as a path in the lesson; `folder` is where a bare name is looked up.
+    #[must_use]
+    pub fn manifest(&self, folder: &str) -> Option<String> {
+        match self {
+            Action::Apply(file) | Action::Refused(Refused { apply: file, .. }) => {
+                Some(if file.contains('/') { file.clone() } else { format!("{folder}/{file}") })
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Lesson {

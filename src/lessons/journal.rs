@@ -5,10 +5,13 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::lessons::check;
 use crate::lessons::view::{Objects, Seen};
+use crate::timeline::{self, Step, state};
+
+/// The state before an object is there.
+const NONE: &str = "none";
 
 /// A change of an object's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -48,8 +51,8 @@ impl Journal {
         if !(seen.key.starts_with("resourceclaim/") || seen.key.starts_with("pod/")) {
             return None;
         }
-        let to = if seen.deleted { "gone".to_owned() } else { check::state(&seen.object) };
-        let from = self.states.get(&seen.key).cloned().unwrap_or_else(|| "none".to_owned());
+        let to = if seen.deleted { "gone".to_owned() } else { state::of(&seen.object) };
+        let from = self.states.get(&seen.key).cloned().unwrap_or_else(|| NONE.to_owned());
         let before = self.before.insert(seen.key.clone(), seen.object.clone());
         if from == to {
             return None;
@@ -59,7 +62,7 @@ impl Journal {
         } else {
             self.states.insert(seen.key.clone(), to.clone());
         }
-        let (by, at) = writer(before.as_ref(), &seen.object);
+        let (by, at) = writer(&from, before.as_ref(), &seen.object, seen.deleted);
         self.entries.push(Entry { object: seen.key.clone(), from, to, at, by, result: "seen" });
         self.entries.last()
     }
@@ -67,10 +70,10 @@ impl Journal {
     /// Adds what the objects show and the history did not: states that were reached while nobody could see how.
     pub fn complete(&mut self, objects: &Objects) {
         for (key, object) in objects.iter().filter(|(key, _)| key.starts_with("resourceclaim/") || key.starts_with("pod/")) {
-            let now = check::state(object);
-            let known = self.states.get(key).cloned().unwrap_or_else(|| "none".to_owned());
+            let now = state::of(object);
+            let known = self.states.get(key).cloned().unwrap_or_else(|| NONE.to_owned());
             if known != now {
-                let (by, at) = writer(None, object);
+                let (by, at) = writer(&known, None, object, false);
                 self.entries.push(Entry { object: key.clone(), from: known, to: now.clone(), at, by, result: "not-observed" });
                 self.states.insert(key.clone(), now);
             }
@@ -84,30 +87,21 @@ impl Journal {
     }
 }
 
-/// Who wrote last, and when: the managedFields entry that is new or newer than before, else the newest one.
-/// A binding and a deletion leave no entry; then the writer is the one that alone can do it.
-fn writer(before: Option<&Value>, after: &Value) -> (String, String) {
-    let entries = |object: &Value| object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
-    let old = before.map(entries).unwrap_or_default();
-    let now = entries(after);
-    let gone = old.iter().find(|e| !now.iter().any(|n| n["manager"] == e["manager"] && n["subresource"] == e["subresource"]));
-    let changed: Vec<&Value> = now.iter().filter(|e| !old.contains(e)).collect();
-    let text = |entry: &Value, field: &str| entry[field].as_str().unwrap_or_default().to_owned();
-    if before.is_some() && changed.is_empty() {
-        let bound = before.is_some_and(|b| b["spec"]["nodeName"].is_null()) && after["spec"]["nodeName"].is_string();
-        if bound {
-            let condition = after["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "PodScheduled");
-            return ("kube-scheduler".to_owned(), condition.map(|c| text(c, "lastTransitionTime")).unwrap_or_default());
+/// Who brought an object from a state to the one it is in, and when, by the timeline's rules. Without the object before
+/// (it is from before the step, and only its state is known), what the object shows itself has to tell.
+fn writer(from: &str, before: Option<&Value>, after: &Value, gone: bool) -> (String, String) {
+    let mut transitions = match before {
+        None if from.contains("allocated") && after["status"]["allocation"].is_null() => {
+            let mut before = after.clone();
+            before["status"] = json!({"allocation": {}});
+            timeline::between(Some(&before), Some(after))
         }
-        if gone.is_some() {
-            // Deallocation drops the scheduler's entry and adds none: only the claim controller does that.
-            return ("kube-controller-manager".to_owned(), String::new());
-        }
-        let deleted = text(&after["metadata"], "deletionTimestamp");
-        return (if deleted.is_empty() { String::new() } else { "a deletion".to_owned() }, deleted);
-    }
-    let latest = changed.into_iter().chain(now.iter().filter(|_| before.is_none())).max_by_key(|e| text(e, "time"));
-    latest.map_or_else(Default::default, |e| (text(e, "manager"), text(e, "time")))
+        None if gone => Vec::new(),
+        _ => timeline::between(before, Some(after).filter(|_| !gone)),
+    };
+    transitions.retain(|t| from == NONE || t.what != Step::Created);
+    let telling = transitions.iter().rfind(|t| !t.by.manager.is_empty()).or(transitions.last());
+    telling.map(|t| (t.by.manager.clone(), t.at.clone())).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -120,21 +114,27 @@ mod tests {
         Seen { key: "resourceclaim/some-gpu".to_owned(), object, deleted, revision: 1 }
     }
 
-    fn claim(status: Value, managers: &[(&str, &str, &str)]) -> Value {
-        let fields: Vec<Value> = managers.iter().map(|(m, s, t)| json!({"manager": m, "subresource": s, "time": t})).collect();
-        json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "some-gpu", "managedFields": fields}, "spec": {}, "status": status})
+    fn claim(status: Value, managers: &[(&str, &str, &str, Value)]) -> Value {
+        let fields: Vec<Value> =
+            managers.iter().map(|(m, s, t, f)| json!({"manager": m, "subresource": s, "time": t, "fieldsV1": f})).collect();
+        json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "some-gpu", "uid": "u", "managedFields": fields}, "spec": {}, "status": status})
+    }
+
+    fn life() -> [(Value, bool); 4] {
+        let user = ("kubectl", "", "2026-12-01T02:00:04Z", json!({"f:spec": {}}));
+        let owned = json!({"f:status": {"f:allocation": {}, "f:reservedFor": {"k:{\"uid\":\"p\"}": {}}}});
+        let scheduler = ("kube-scheduler", "status", "2026-12-01T02:00:06Z", owned);
+        let allocated = json!({"allocation": {"devices": {"results": []}}, "reservedFor": [{"name": "pod0", "uid": "p"}]});
+        let pending = claim(json!({}), std::slice::from_ref(&user));
+        [(pending.clone(), false), (claim(allocated, &[user, scheduler]), false), (pending.clone(), false), (pending, true)]
     }
 
     #[test]
     fn the_way_up_and_down_of_a_claim() {
         let mut journal = Journal::default();
-        let user = ("kubectl", "", "2026-12-01T02:00:04Z");
-        let scheduler = ("kube-scheduler", "status", "2026-12-01T02:00:06Z");
-        journal.record(&seen(claim(json!({}), &[user]), false));
-        let allocated = json!({"allocation": {"devices": {"results": []}}, "reservedFor": [{"name": "pod0"}]});
-        journal.record(&seen(claim(allocated, &[user, scheduler]), false));
-        journal.record(&seen(claim(json!({}), &[user]), false));
-        journal.record(&seen(claim(json!({}), &[user]), true));
+        for (object, deleted) in life() {
+            journal.record(&seen(object, deleted));
+        }
         let lines: Vec<String> = journal.entries().iter().map(|e| format!("{} > {} by {}", e.from, e.to, e.by)).collect();
         assert_eq!(
             lines,
@@ -145,5 +145,18 @@ mod tests {
                 "pending > gone by "
             ]
         );
+    }
+
+    #[test]
+    fn of_an_object_from_before_the_step_only_its_state_is_known() {
+        let [_, (allocated, _), (pending, _), _] = life();
+        let told = |baseline: &str, object: Value| {
+            let mut journal = Journal::new(&[("resourceclaim/some-gpu".to_owned(), baseline.to_owned())].into());
+            journal.record(&seen(object, false));
+            journal.entries().iter().map(|e| format!("{} > {} by {}", e.from, e.to, e.by)).collect::<Vec<_>>()
+        };
+        assert_eq!(told("pending", allocated), ["pending > allocated,reserved by kube-scheduler"]);
+        assert_eq!(told("allocated,reserved", pending.clone()), ["allocated,reserved > pending by kube-controller-manager"]);
+        assert_eq!(told("pending", pending), [""; 0]);
     }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::client::manifests;
-use crate::lessons::format::Action;
 use crate::lessons::library::Entry;
 use crate::lessons::progress::Progress;
 use crate::lessons::session::Session;
@@ -72,8 +71,8 @@ pub fn files(entry: &Entry, parse: &dyn Fn(&str) -> Result<(), String>) -> Vec<S
         let tried = step.checks.iter().flat_map(|c| &c.wrong).flat_map(|w| &w.attempt);
         let paths = (step.start.iter().map(|f| format!("start/{f}")))
             .chain(step.work.iter().map(|f| format!("work/{f}")))
-            .chain(step.solve.iter().filter_map(|a| applied(a).map(|f| format!("solution/{f}"))))
-            .chain(tried.filter_map(|a| applied(a).map(|f| format!("wrong/{f}"))));
+            .chain(step.solve.iter().filter_map(|a| a.manifest("solution")))
+            .chain(tried.filter_map(|a| a.manifest("wrong")));
         for path in paths {
             let read = entry.file(&path).map_err(|e| e.to_string()).and_then(|t| {
                 let unknown = Names::unknown(t);
@@ -103,13 +102,6 @@ pub fn files(entry: &Entry, parse: &dyn Fn(&str) -> Result<(), String>) -> Vec<S
         }
     }
     faults
-}
-
-fn applied(action: &Action) -> Option<&str> {
-    match action {
-        Action::Apply(file) => Some(file),
-        _ => None,
-    }
 }
 
 /// Plays a lesson on a lab and says what is not as it should be.

@@ -11,6 +11,7 @@ pub mod format;
 pub mod journal;
 pub mod library;
 pub mod lint;
+pub mod needs;
 pub mod progress;
 pub mod prose;
 pub mod run;

@@ -53,8 +53,8 @@ pub async fn unattended(
     patience: Patience,
     events: &mut (dyn FnMut(Event<'_>) + Send),
 ) -> Result<Ended, LessonError> {
-    if let Some(because) = session.lacks().await? {
-        return Ok(Ended::Skipped { because });
+    if let Some(lack) = session.lacks().await? {
+        return Ok(Ended::Skipped { because: lack.need });
     }
     session.reset(progress, now).await?;
     for (index, step) in session.entry.lesson.steps.iter().enumerate() {

@@ -1,6 +1,5 @@
 //! A learner's way through a lesson: begin a step, write the files to edit, reset.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,9 +11,11 @@ use crate::client::apply::{self, api_of};
 use crate::client::{Kinds, wait};
 use crate::lessons::format::Step;
 use crate::lessons::library::Entry;
+use crate::lessons::needs::{self, Lack};
 use crate::lessons::progress::Progress;
 use crate::lessons::template::Names;
-use crate::lessons::{LessonError, actions, check, view};
+use crate::lessons::{LessonError, actions, view};
+use crate::timeline::state;
 
 /// The label on a lesson's namespace, with the lesson's id.
 pub const LESSON_LABEL: &str = "dralab.dev/lesson";
@@ -71,24 +72,11 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When the server cannot be asked.
-    pub async fn lacks(&self) -> Result<Option<String>, LessonError> {
-        let needs = &self.entry.lesson.needs;
+    pub async fn lacks(&self) -> Result<Option<Lack>, LessonError> {
         let slices = wait::list(&api_of(&self.client, self.kinds.find("resourceslices")?, "")).await?;
-        let mut by_node: BTreeMap<String, u32> = BTreeMap::new();
-        for slice in slices.iter().filter(|s| s["spec"]["driver"] == "gpu.example.com") {
-            let node = slice["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
-            let devices = slice["spec"]["devices"].as_array().map_or(0, Vec::len);
-            *by_node.entry(node).or_default() += u32::try_from(devices).unwrap_or(u32::MAX);
-        }
-        let most = by_node.values().max().copied().unwrap_or(0);
-        if most < needs.devices {
-            return Ok(Some(format!("{} devices of gpu.example.com on one node (the lab has {most})", needs.devices)));
-        }
-        let workers = u32::try_from(by_node.len()).unwrap_or(u32::MAX);
-        if workers < needs.workers {
-            return Ok(Some(format!("{} nodes with devices of gpu.example.com (the lab has {workers})", needs.workers)));
-        }
-        Ok(None)
+        let claims = self.kinds.find("resourceclaims")?;
+        let claims = wait::list(&kube::Api::all_with(self.client.clone(), &claims.api_resource())).await?;
+        Ok(needs::lack(&self.entry.lesson.needs, &slices, &claims, self.names.namespace()))
     }
 
     /// Makes the lesson's namespace, applies what the step starts from, writes the files to edit, and records where the watch begins.
@@ -104,7 +92,7 @@ impl<'a> Session<'a> {
         let (objects, revision) = view::list(&self.client, &self.kinds, self.names.namespace(), &[]).await?;
         let baseline = objects.iter().filter(|(key, _)| key.starts_with("resourceclaim/") || key.starts_with("pod/"));
         let lesson = progress.lessons.entry(self.entry.lesson.id.clone()).or_default();
-        lesson.baseline = baseline.map(|(key, object)| (key.clone(), check::state(object))).collect();
+        lesson.baseline = baseline.map(|(key, object)| (key.clone(), state::of(object))).collect();
         lesson.since = revision.to_string();
         step.id.clone_into(&mut lesson.step);
         lesson.hints_shown = 0;

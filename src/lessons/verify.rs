@@ -13,6 +13,7 @@ use crate::lessons::journal::{Entry as Transition, Journal};
 use crate::lessons::progress::LessonProgress;
 use crate::lessons::session::Session;
 use crate::lessons::view::{self, Objects, View};
+use crate::timeline::state;
 
 /// How long verify waits.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +107,7 @@ pub async fn verify(
     let mut journal = Journal::new(&progress.baseline);
     // Nothing is known of what was there before; what is there now is the beginning.
     if !view.complete && progress.since.is_empty() {
-        journal = Journal::new(&view.objects.iter().map(|(key, object)| (key.clone(), check::state(object))).collect());
+        journal = Journal::new(&view.objects.iter().map(|(key, object)| (key.clone(), state::of(object))).collect());
     }
     let mut last_change = Instant::now();
     let mut live_change = false;

@@ -9,7 +9,7 @@ use crate::cli::args::ObjectArgs;
 use crate::cli::cmd::look::{asked, event_time};
 use crate::client::apply::api_of;
 use crate::client::{Kind, Kinds, wait};
-use crate::lessons::check;
+use crate::timeline::state;
 use crate::ui::table;
 
 /// `describe`.
@@ -165,7 +165,7 @@ fn describe(page: &mut Page, object: &Value, kind: &Kind, around: &Around) {
 }
 
 fn pod(page: &mut Page, object: &Value, around: &Around) {
-    page.row("State", &check::state(object));
+    page.row("State", &state::of(object));
     page.row("Node", text(&object["spec"]["nodeName"]));
     page.row("IP", text(&object["status"]["podIP"]));
     for condition in items(&object["status"]["conditions"]).filter(|c| c["status"] != "True" && !text(&c["message"]).is_empty()) {
@@ -188,7 +188,7 @@ fn pod(page: &mut Page, object: &Value, around: &Around) {
                     .map(|s| text(&s["resourceClaimName"]));
                 let name = entry["resourceClaimName"].as_str().or(from_status).unwrap_or("(not made yet)");
                 let claim = around.claims.iter().find(|c| c["metadata"]["name"] == name);
-                let state = claim.map_or_else(|| "not there".to_owned(), check::state);
+                let state = claim.map_or_else(|| "not there".to_owned(), state::of);
                 vec![text(&entry["name"]).to_owned(), name.to_owned(), state, claim.map(|c| devices(c, &around.slices)).unwrap_or_default()]
             })
             .collect();
@@ -197,7 +197,7 @@ fn pod(page: &mut Page, object: &Value, around: &Around) {
 }
 
 fn claim(page: &mut Page, object: &Value, around: &Around) {
-    page.row("State", &check::state(object));
+    page.row("State", &state::of(object));
     requests(page, &object["spec"]);
     let results: Vec<Vec<String>> = items(&object["status"]["allocation"]["devices"]["results"])
         .map(|r| {

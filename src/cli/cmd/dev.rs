@@ -53,9 +53,9 @@ pub async fn lint(app: &App, ids: &[String]) -> Result<u8, Failure> {
         let mut faults = lint::files(entry, &parses);
         let session = super::lesson::session(app, entry).await?;
         match session.lacks().await.map_err(Failure::from)? {
-            Some(need) => {
+            Some(lack) => {
                 skipped += 1;
-                app.terminal.line(format!("{}: skipped, it needs {need}", entry.folder))?;
+                app.terminal.line(format!("{}: skipped, it needs {}", entry.folder, lack.need))?;
                 continue;
             }
             None => faults.extend(lint::play(&session, SystemClock.now()).await.map_err(Failure::from)?),

@@ -139,9 +139,14 @@ async fn next(app: &App, library: &Library, skip: bool) -> Result<u8, Failure> {
 
 async fn begin(app: &App, entry: &Entry, file: &mut ProgressFile) -> Result<u8, Failure> {
     let session = session(app, entry).await?;
-    if let Some(need) = session.lacks().await.map_err(Failure::from)? {
-        return Err(Failure::from(LessonError::Needs { lesson: entry.lesson.id.clone(), need })
-            .hint(format!("`{}`", lab_command(app, "lesson next --skip"))));
+    if let Some(lack) = session.lacks().await.map_err(Failure::from)? {
+        let mut failure = Failure::from(LessonError::Needs { lesson: entry.lesson.id.clone(), need: lack.need });
+        for (namespace, pods) in lack.held_by.iter().filter(|(_, pods)| !pods.is_empty()) {
+            let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
+            let command = lab_command(app, &format!("delete -n {namespace} pod {}", pods.join(" ")));
+            failure = failure.hint(format!("give the devices back by deleting the pods: `{command}`, then `{}`", lab_command(app, "lesson next")));
+        }
+        return Err(failure.hint(format!("leave the lesson out: `{}`", lab_command(app, "lesson next --skip"))));
     }
     let step = session.first().map_err(Failure::from)?;
     session.begin(step, &mut file.progress, SystemClock.now()).await.map_err(Failure::from)?;
@@ -236,14 +241,16 @@ fn solution_lines(
 ) -> Result<Vec<String>, Failure> {
     use crate::lessons::format::Action;
     Ok(match action {
-        Action::Apply(file) => {
-            let text = actions::text(entry, &format!("solution/{file}"), names).map_err(Failure::from)?;
+        Action::Apply(_) | Action::Refused(_) => {
+            let path = action.manifest("solution").unwrap_or_default();
+            let text = actions::text(entry, &path, names).map_err(Failure::from)?;
             let mut lines = vec!["dralab apply -f - <<'EOF'".to_owned()];
             lines.extend(text.trim_end().lines().map(str::to_owned));
             lines.push("EOF".to_owned());
             lines
         }
         Action::Delete(object) => vec![format!("dralab delete -n {} {}", names.namespace(), names.fill(object))],
+        Action::StartDelete(object) => vec![format!("dralab delete -n {} {} --no-wait", names.namespace(), names.fill(object))],
         Action::Wait(expect) => vec![format!("# wait until {} is {}", names.fill(&expect.object), expect.to)],
         Action::Label(text) => vec![format!("kubectl label {}", names.fill(text))],
     })
