@@ -17,6 +17,7 @@ pub mod prose;
 pub mod run;
 pub mod session;
 pub mod template;
+pub mod transit;
 pub mod verify;
 pub mod view;
 

@@ -12,6 +12,7 @@ use crate::lessons::format::Step;
 use crate::lessons::journal::{Entry as Transition, Journal};
 use crate::lessons::progress::LessonProgress;
 use crate::lessons::session::Session;
+use crate::lessons::transit;
 use crate::lessons::view::{self, Objects, View};
 use crate::timeline::state;
 
@@ -32,6 +33,9 @@ impl Default for Patience {
 
 /// How long the watch history may take to arrive after the lists.
 const HISTORY: Duration = Duration::from_millis(60);
+
+/// How long the scheduler may take to try a pod again after its claim was created: its longest back-off, and a little.
+const JUDGEMENT: Duration = Duration::from_secs(12);
 
 /// The verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -117,8 +121,10 @@ pub async fn verify(
         let now = Instant::now();
         let quiet = if satisfied {
             if live_change { Duration::from_millis(5) } else { HISTORY }
-        } else if in_transit(&view.objects) {
+        } else if transit::moves(&view.objects) {
             deadline.saturating_duration_since(now)
+        } else if transit::unjudged(&view.objects) {
+            patience.settled.max(JUDGEMENT)
         } else {
             patience.settled
         };
@@ -164,17 +170,6 @@ pub async fn verify(
 fn evaluate(session: &Session<'_>, step: &Step, objects: &Objects) -> Vec<Outcome> {
     let states = step.expect.iter().map(|e| check::reached(e, &session.names, objects));
     states.chain(step.checks.iter().map(|c| check::evaluate(c, &session.names, objects))).collect()
-}
-
-/// Something is on its way: a pod that is bound and not yet running, or an object that is being deleted.
-fn in_transit(objects: &Objects) -> bool {
-    objects.iter().any(|(key, object)| {
-        let deleting = object["metadata"]["deletionTimestamp"].is_string();
-        let starting = key.starts_with("pod/")
-            && object["spec"]["nodeName"].is_string()
-            && matches!(object["status"]["phase"].as_str(), None | Some("Pending"));
-        (deleting && !key.starts_with("event/")) || starting
-    })
 }
 
 /// The server ends watches after a while; begin again from what is there.

@@ -36,6 +36,8 @@ pub struct View {
     pub objects: Objects,
     /// The highest revision of the lists.
     pub listed: u64,
+    /// The revision of each kind's list, by singular: lists come one after the other, and what changes meanwhile counts.
+    listed_by_kind: BTreeMap<String, u64>,
     /// Nothing since the step's begin was missed.
     pub complete: bool,
     changes: SelectAll<BoxStream<'static, Result<Seen, ClientError>>>,
@@ -52,18 +54,28 @@ impl std::fmt::Debug for View {
 /// # Errors
 /// When the server cannot be reached or refuses.
 pub async fn list(client: &Client, kinds: &Kinds, namespace: &str, extra: &[String]) -> Result<(Objects, u64), ClientError> {
+    let (objects, revisions) = list_by_kind(client, kinds, namespace, extra).await?;
+    Ok((objects, revisions.values().copied().max().unwrap_or(0)))
+}
+
+async fn list_by_kind(
+    client: &Client,
+    kinds: &Kinds,
+    namespace: &str,
+    extra: &[String],
+) -> Result<(Objects, BTreeMap<String, u64>), ClientError> {
     let mut objects = Objects::new();
-    let mut revision = 0;
+    let mut revisions = BTreeMap::new();
     for name in wanted(extra) {
         let kind = kinds.find(&name)?;
         let list = api_of(client, kind, namespace).list(&ListParams::default()).await?;
-        revision = revision.max(parse(list.metadata.resource_version.as_deref()));
+        revisions.insert(kind.singular.clone(), parse(list.metadata.resource_version.as_deref()));
         for item in list.items {
             let (key, value) = keyed(kind, item);
             objects.insert(key, value);
         }
     }
-    Ok((objects, revision))
+    Ok((objects, revisions))
 }
 
 /// Lists, and watches from `since` (empty: from now). What is too old for the server is left out, and `complete` is false then.
@@ -71,14 +83,16 @@ pub async fn list(client: &Client, kinds: &Kinds, namespace: &str, extra: &[Stri
 /// # Errors
 /// As [`list`].
 pub async fn open(client: &Client, kinds: &Kinds, namespace: &str, extra: &[String], since: &str) -> Result<View, ClientError> {
-    let (objects, listed) = list(client, kinds, namespace, extra).await?;
+    let (objects, listed_by_kind) = list_by_kind(client, kinds, namespace, extra).await?;
+    let listed = listed_by_kind.values().copied().max().unwrap_or(0);
     let mut complete = !since.is_empty();
     let mut streams = Vec::new();
     for name in wanted(extra) {
         let kind = kinds.find(&name)?;
         let api = api_of(client, kind, namespace);
         let params = WatchParams::default().timeout(290);
-        let from = if since.is_empty() { listed.to_string() } else { since.to_owned() };
+        let now = listed_by_kind.get(&kind.singular).copied().unwrap_or(listed).to_string();
+        let from = if since.is_empty() { now.clone() } else { since.to_owned() };
         let of_kind = kind.clone();
         let mut stream = api.watch(&params, &from).await?.boxed();
         // A revision that is too old shows in the first event; look at it only if it is there at once.
@@ -89,7 +103,7 @@ pub async fn open(client: &Client, kinds: &Kinds, namespace: &str, extra: &[Stri
         let first = match first {
             Some(Ok(WatchEvent::Error(status))) if status.code == 410 => {
                 complete = false;
-                stream = api.watch(&params, &listed.to_string()).await?.boxed();
+                stream = api.watch(&params, &now).await?.boxed();
                 None
             }
             other => other,
@@ -97,7 +111,7 @@ pub async fn open(client: &Client, kinds: &Kinds, namespace: &str, extra: &[Stri
         let all = futures::stream::iter(first).chain(stream).map_err(ClientError::from);
         streams.push(all.try_filter_map(move |event| futures::future::ready(Ok(seen(&of_kind, event)))).boxed());
     }
-    Ok(View { objects, listed, complete, changes: select_all(streams) })
+    Ok(View { objects, listed, listed_by_kind, complete, changes: select_all(streams) })
 }
 
 impl View {
@@ -105,7 +119,7 @@ impl View {
     pub async fn next(&mut self) -> Option<Result<Seen, ClientError>> {
         let change = self.changes.next().await?;
         if let Ok(seen) = &change
-            && seen.revision > self.listed
+            && seen.revision > self.listed_of(&seen.key)
         {
             if seen.deleted {
                 self.objects.remove(&seen.key);
@@ -114,6 +128,12 @@ impl View {
             }
         }
         Some(change)
+    }
+
+    /// The revision of the list that an object was in or not in.
+    fn listed_of(&self, key: &str) -> u64 {
+        let kind = key.split('/').next().unwrap_or_default();
+        self.listed_by_kind.get(kind).copied().unwrap_or(self.listed)
     }
 }
 

@@ -10,4 +10,5 @@ mod case_files;
 mod cases_alloc;
 mod driver;
 mod layers;
+mod lessons;
 mod protos;
