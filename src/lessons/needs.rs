@@ -46,8 +46,10 @@ pub fn lack(needs: &Needs, slices: &[Value], claims: &[Value], own: &str) -> Opt
         .collect();
     let free = |devices: &BTreeSet<(&str, &str)>| devices.iter().filter(|d| !holders.iter().any(|(_, _, held)| held == *d)).count();
     let Some((node, devices)) = nodes.iter().max_by_key(|(_, devices)| free(devices)) else {
-        return (needs.devices > 0)
-            .then(|| Lack { need: format!("{} of {DRIVER} (the lab has none)", count(needs.devices, "device")), held_by: BTreeMap::new() });
+        return (needs.devices > 0).then(|| Lack {
+            need: format!("{} of {DRIVER} (the lab has none)", count(needs.devices, "device")),
+            held_by: BTreeMap::new(),
+        });
     };
     let (free, all) = (free(devices), devices.len());
     if u32::try_from(free).unwrap_or(u32::MAX) >= needs.devices {
@@ -98,7 +100,10 @@ mod tests {
     fn devices_count_when_nobody_else_has_them() {
         let need = |devices, workers, slices: &[Value], claims: &[Value]| {
             lack(&Needs { devices, workers }, slices, claims, "own").map(|l| {
-                let held = l.held_by.into_iter().map(|(namespace, pods)| format!("{namespace}: {}", pods.into_iter().collect::<Vec<_>>().join(" ")));
+                let held = l
+                    .held_by
+                    .into_iter()
+                    .map(|(namespace, pods)| format!("{namespace}: {}", pods.into_iter().collect::<Vec<_>>().join(" ")));
                 (l.need, held.collect::<Vec<_>>().join(","))
             })
         };

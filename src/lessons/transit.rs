@@ -40,7 +40,8 @@ pub fn unjudged(objects: &Objects) -> bool {
             .max();
         let mut latest = if said.is_none() { revision(pod) } else { 0 };
         for entry in items(&pod["spec"]["resourceClaims"]) {
-            let generated = || items(&pod["status"]["resourceClaimStatuses"]).find(|s| s["name"] == entry["name"]).map(|s| &s["resourceClaimName"]);
+            let generated =
+                || items(&pod["status"]["resourceClaimStatuses"]).find(|s| s["name"] == entry["name"]).map(|s| &s["resourceClaimName"]);
             let name = entry["resourceClaimName"].as_str().or_else(|| generated().and_then(Value::as_str));
             match name.and_then(|name| objects.get(&format!("resourceclaim/{name}"))) {
                 Some(claim) => latest = latest.max(revision(claim)),

@@ -61,7 +61,7 @@ impl Lab {
             lab: "dra-lab".to_owned(),
             control_plane: node("dra-lab-control-plane", "0"),
             workers: vec![node("dra-lab-worker", "1")],
-            profile: Profile::named("default").expect("the default profile"),
+            profile: Profile::load("default").expect("the default profile"),
             gpus: None,
             port: 0,
             token: "test".to_owned(),
@@ -142,24 +142,15 @@ fn lesson_one_is_the_tutorial_word_for_word() {
 /// Each lesson on a cluster of its own, all at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_lesson_plays() {
-    let library = Arc::new(library());
-    let mut plays = tokio::task::JoinSet::new();
-    for index in 0..library.entries().len() {
-        let library = library.clone();
-        plays.spawn(async move {
-            let entry = &library.entries()[index];
-            let lab = Lab::up().await;
-            let session = lab.session(entry);
-            assert_eq!(session.lacks().await.expect("slices"), None, "{}", entry.folder);
-            let faults = lint::play(&session, SystemClock.now()).await;
-            lab.cluster.stop().await;
-            let faults = faults.unwrap_or_else(|error| vec![error.to_string()]);
-            faults.into_iter().map(|fault| format!("{}: {fault}", entry.folder)).collect::<Vec<_>>()
-        });
-    }
-    let mut faults = Vec::new();
-    while let Some(found) = plays.join_next().await {
-        faults.extend(found.expect("the play ends"));
-    }
-    assert_eq!(faults, [""; 0]);
+    let library = library();
+    let plays = library.entries().iter().map(|entry| async {
+        let lab = Lab::up().await;
+        let session = lab.session(entry);
+        assert_eq!(session.lacks().await.expect("slices"), None, "{}", entry.folder);
+        let faults = lint::play(&session, SystemClock.now()).await;
+        lab.cluster.stop().await;
+        let faults = faults.unwrap_or_else(|error| vec![error.to_string()]);
+        faults.into_iter().map(|fault| format!("{}: {fault}", entry.folder)).collect::<Vec<_>>()
+    });
+    assert_eq!(futures::future::join_all(plays).await.concat(), [""; 0]);
 }

@@ -144,7 +144,8 @@ async fn begin(app: &App, entry: &Entry, file: &mut ProgressFile) -> Result<u8, 
         for (namespace, pods) in lack.held_by.iter().filter(|(_, pods)| !pods.is_empty()) {
             let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
             let command = lab_command(app, &format!("delete -n {namespace} pod {}", pods.join(" ")));
-            failure = failure.hint(format!("give the devices back by deleting the pods: `{command}`, then `{}`", lab_command(app, "lesson next")));
+            failure = failure
+                .hint(format!("give the devices back by deleting the pods: `{command}`, then `{}`", lab_command(app, "lesson next")));
         }
         return Err(failure.hint(format!("leave the lesson out: `{}`", lab_command(app, "lesson next --skip"))));
     }
