@@ -127,6 +127,11 @@ fn named(name: &str) -> Option<Type> {
         "semver" => Type::Object("kubernetes.Semver"),
         "url" => Type::Object("kubernetes.URL"),
         "format" => Type::Object("kubernetes.NamedFormat"),
+        "authorizer" => Type::Object("kubernetes.authorization.Authorizer"),
+        "pathcheck" => Type::Object("kubernetes.authorization.PathCheck"),
+        "groupcheck" => Type::Object("kubernetes.authorization.GroupCheck"),
+        "resourcecheck" => Type::Object("kubernetes.authorization.ResourceCheck"),
+        "decision" => Type::Object("kubernetes.authorization.Decision"),
         "ip" => Type::Opaque("net.IP", Arc::new([])),
         "cidr" => Type::Opaque("net.CIDR", Arc::new([])),
         _ => return None,
@@ -155,7 +160,16 @@ pub(crate) fn type_value(name: &str) -> Option<Type> {
     })
 }
 
-/// The object types with fields that expressions can name.
-pub(crate) fn object(name: &str) -> Option<Type> {
-    (name == DEVICE).then_some(Type::Object(DEVICE))
+/// Names that the checker knows as types but that have no value at run time.
+pub(crate) fn type_without_value(name: &str) -> Option<Type> {
+    Some(match name {
+        DEVICE => Type::Object(DEVICE),
+        "duration" => Type::Duration,
+        "timestamp" => Type::Timestamp,
+        "google.protobuf.Any" => Type::Any,
+        "google.protobuf.Value" => Type::Dyn,
+        "google.protobuf.Struct" => Type::map(Type::String, Type::Dyn),
+        "google.protobuf.ListValue" => Type::list(Type::Dyn),
+        _ => return None,
+    })
 }

@@ -59,7 +59,7 @@ impl Maker<'_, '_> {
         match (function, args.len()) {
             ("all", 2 | 3) => self.quantifier(Quantifier::All, target, args),
             ("exists", 2 | 3) => self.quantifier(Quantifier::Exists, target, args),
-            ("exists_one" | "existsOne", 2 | 3) => self.quantifier(Quantifier::ExistsOne, target, args),
+            ("exists_one", 2 | 3) | ("existsOne", 3) => self.quantifier(Quantifier::ExistsOne, target, args),
             ("map", 2 | 3) => self.map(target, args),
             ("filter", 2) => self.filter(target, args),
             ("transformList", 3 | 4) => self.transform(target, args, Self::list_step, Kind::List(Vec::new())),

@@ -51,7 +51,7 @@ pub(crate) struct Parsed {
 /// Parses and expands macros.
 pub(crate) fn parse(source: &Source) -> Result<Parsed, Vec<Issue>> {
     let (lexemes, issues) = tokens(source.characters());
-    let mut parser = Parser { source, lexemes, at: 0, ids: Ids::new(), issues, depths: [0; RULES] };
+    let mut parser = Parser { source, lexemes, at: 0, ids: Ids::new(), issues, depths: [0; RULES], partial: None };
     match parser.start() {
         Ok(expr) if parser.issues.is_empty() => Ok(Parsed { expr, ids: parser.ids }),
         _ => Err(parser.issues),
@@ -65,6 +65,13 @@ type Result<T, E = Stop> = std::result::Result<T, E>;
 
 /// An expression and how deep cel-go's visitor has to go for it.
 type Deep = (Expr, u32);
+
+/// What was read of the arguments of a call.
+struct Arguments {
+    args: Vec<Expr>,
+    depth: u32,
+    complete: bool,
+}
 
 #[derive(Clone, Copy)]
 enum Rule {
@@ -83,6 +90,8 @@ pub(crate) struct Parser<'s> {
     pub(crate) ids: Ids,
     pub(crate) issues: Vec<Issue>,
     depths: [u32; RULES],
+    /// What was read of an argument when its syntax went wrong.
+    partial: Option<Expr>,
 }
 
 impl Parser<'_> {
@@ -116,16 +125,20 @@ impl Parser<'_> {
         (self.token() == token).then(|| self.advance())
     }
 
+    /// Takes a token that has to come. As in cel-go one surplus token before it is skipped and a missing closing bracket
+    /// is added, so that what follows is still looked at; the error is reported either way.
     fn expect(&mut self, token: Token) -> Result<Lexeme> {
-        match self.accept(token) {
-            Some(lexeme) => Ok(lexeme),
-            // What only lacks its closing bracket at the end is still looked at, as cel-go does.
-            None if self.token() == Token::End && matches!(token, Token::RightParen | Token::RightBracket | Token::RightBrace) => {
-                let _ = self.unexpected();
-                Ok(self.peek(0))
-            }
-            None => Err(self.unexpected()),
+        if let Some(lexeme) = self.accept(token) {
+            return Ok(lexeme);
         }
+        let stop = self.unexpected();
+        if self.peek(1).token == token {
+            self.at += 1;
+            return Ok(self.advance());
+        }
+        let closes = matches!(token, Token::RightParen | Token::RightBracket | Token::RightBrace);
+        let follows = matches!(self.token(), Token::End | Token::RightParen | Token::RightBracket | Token::RightBrace | Token::Comma);
+        if closes && follows { Ok(self.peek(0)) } else { Err(stop) }
     }
 
     fn text(&self, lexeme: Lexeme) -> String {
@@ -136,6 +149,12 @@ impl Parser<'_> {
         let lexeme = self.peek(0);
         let found = if lexeme.token == Token::End { "<EOF>".to_owned() } else { self.text(lexeme) };
         self.issues.push(Issue { offset: Some(lexeme.span.start), message: format!("Syntax error: mismatched input '{found}'") });
+        Stop
+    }
+
+    /// Keeps what was read before the syntax went wrong.
+    fn stopped(&mut self, partial: Expr) -> Stop {
+        self.partial = Some(partial);
         Stop
     }
 
@@ -240,7 +259,9 @@ impl Parser<'_> {
             while let Some(function) = relation(self.token()) {
                 let operator = self.advance();
                 let id = self.ids.next(Some(operator.span));
-                let (right, right_depth) = self.relation_operand()?;
+                let Ok((right, right_depth)) = self.relation_operand() else {
+                    return Err(self.stopped(Expr { id, kind: Kind::Unspecified }));
+                };
                 left = self.call(id, function, vec![left, right]);
                 self.extent(&left, start);
                 depth = depth.max(right_depth) + 1;
@@ -263,7 +284,9 @@ impl Parser<'_> {
         while let Some((function, precedence)) = calc(self.token()).filter(|(_, precedence)| *precedence >= level) {
             let operator = self.advance();
             let id = self.ids.next(Some(operator.span));
-            let (right, right_depth) = self.binary(precedence + 1)?;
+            let Ok((right, right_depth)) = self.binary(precedence + 1) else {
+                return Err(self.stopped(Expr { id, kind: Kind::Unspecified }));
+            };
             left = self.call(id, function, vec![left, right]);
             self.extent(&left, start);
             depth = depth.max(right_depth) + 1;
@@ -309,16 +332,23 @@ impl Parser<'_> {
         loop {
             let operator = self.peek(0);
             match operator.token {
-                Token::Dot => {
+                Token::Dot if matches!(self.peek(1).token, Token::Ident | Token::EscapedIdent | Token::Question) => {
                     self.at += 1;
                     (expr, depth) = self.selection(expr, depth, operator)?;
+                }
+                Token::Dot => {
+                    self.at += 1;
+                    self.unexpected();
+                    return Err(self.stopped(expr));
                 }
                 Token::LeftBracket => {
                     self.at += 1;
                     let optional = self.accept(Token::Question).is_some();
                     let id = self.ids.next(Some(operator.span));
-                    let (index, index_depth) = self.expr()?;
-                    self.expect(Token::RightBracket)?;
+                    let index = self.expr().and_then(|index| self.expect(Token::RightBracket).map(|_| index));
+                    let Ok((index, index_depth)) = index else {
+                        return Err(self.stopped(Expr { id, kind: Kind::Unspecified }));
+                    };
                     expr = self.call(id, if optional { "_[?_]" } else { "_[_]" }, vec![expr, index]);
                     depth = depth.max(index_depth);
                 }
@@ -335,14 +365,19 @@ impl Parser<'_> {
         let optional = self.accept(Token::Question).is_some();
         let name = match self.token() {
             Token::Ident | Token::EscapedIdent => self.advance(),
-            _ => return Err(self.unexpected()),
+            _ => {
+                self.unexpected();
+                let node = self.node(dot.span, Kind::Unspecified);
+                return Err(self.stopped(node));
+            }
         };
         let mut field = self.text(name);
         if name.token == Token::Ident && !optional && self.token() == Token::LeftParen {
             let open = self.advance();
             let id = self.ids.next(Some(open.span));
-            let (args, args_depth) = self.arguments()?;
-            return Ok((macros::call(self, id, &field, Some(operand), args), depth.max(args_depth)));
+            let Arguments { args, depth: args_depth, complete } = self.arguments();
+            let expr = macros::call(self, id, &field, Some(operand), args);
+            return if complete { Ok((expr, depth.max(args_depth))) } else { Err(self.stopped(expr)) };
         }
         if name.token == Token::EscapedIdent {
             field = field.trim_matches('`').to_owned();
@@ -356,22 +391,34 @@ impl Parser<'_> {
         Ok((self.node(dot.span, Kind::Select(Box::new(Select { operand, field: field.into(), test_only: false }))), depth))
     }
 
-    fn arguments(&mut self) -> Result<(Vec<Expr>, u32)> {
-        let mut args = Vec::new();
-        let mut depth = 0;
+    /// The arguments of a call, as far as they can be read. cel-go goes on behind a syntax error and still looks at
+    /// what macros do with the arguments before it.
+    fn arguments(&mut self) -> Arguments {
+        let mut found = Arguments { args: Vec::new(), depth: 0, complete: true };
         if self.accept(Token::RightParen).is_some() {
-            return Ok((args, depth));
+            return found;
         }
         loop {
-            let (arg, arg_depth) = self.expr()?;
-            args.push(arg);
-            depth = depth.max(arg_depth);
+            self.partial = None;
+            match self.expr() {
+                Ok((arg, depth)) => {
+                    found.args.push(arg);
+                    found.depth = found.depth.max(depth);
+                }
+                Err(Stop) => {
+                    let after_comma = !found.args.is_empty();
+                    let missing = after_comma.then_some(Expr { id: 0, kind: Kind::Unspecified });
+                    found.args.extend(self.partial.take().or(missing));
+                    found.complete = false;
+                    return found;
+                }
+            }
             if self.accept(Token::Comma).is_none() {
                 break;
             }
         }
-        self.expect(Token::RightParen)?;
-        Ok((args, depth))
+        found.complete = self.expect(Token::RightParen).is_ok();
+        found
     }
 
     fn primary(&mut self) -> Result<Deep> {
@@ -383,8 +430,14 @@ impl Parser<'_> {
                 self.expect(Token::RightParen)?;
                 Ok(inner)
             }
-            Token::LeftBracket => self.list(),
-            Token::LeftBrace => self.map(),
+            Token::LeftBracket => {
+                let id = self.ids.next(Some(first.span));
+                self.list(id).map_err(|_| self.stopped(Expr { id, kind: Kind::Unspecified }))
+            }
+            Token::LeftBrace => {
+                let id = self.ids.next(Some(first.span));
+                self.map(id).map_err(|_| self.stopped(Expr { id, kind: Kind::Unspecified }))
+            }
             Token::Ident => self.named(None),
             Token::Dot if self.peek(1).token == Token::Ident => {
                 let dot = self.advance();
@@ -423,12 +476,12 @@ impl Parser<'_> {
         if reserved {
             let span = Span { start, end: open.span.end };
             let error = self.report(Some(span), format!("reserved identifier: {text}"));
-            self.arguments()?;
-            return Ok((error, 0));
+            return if self.arguments().complete { Ok((error, 0)) } else { Err(Stop) };
         }
         let id = self.ids.next(Some(open.span));
-        let (args, depth) = self.arguments()?;
-        Ok((self.call(id, &qualified, args), depth))
+        let Arguments { args, depth, complete } = self.arguments();
+        let expr = self.call(id, &qualified, args);
+        if complete { Ok((expr, depth)) } else { Err(self.stopped(expr)) }
     }
 
     fn message(&mut self, dot: Option<Lexeme>, last: usize) -> Result<Deep> {
@@ -466,9 +519,8 @@ impl Parser<'_> {
         Ok((Expr { id, kind: Kind::Struct(Box::new(Struct { name: name.into(), fields })) }, depth))
     }
 
-    fn list(&mut self) -> Result<Deep> {
-        let open = self.advance();
-        let id = self.ids.next(Some(open.span));
+    fn list(&mut self, id: Id) -> Result<Deep> {
+        self.at += 1;
         let mut elements = Vec::new();
         let mut depth = 0;
         while self.token() != Token::RightBracket {
@@ -488,9 +540,8 @@ impl Parser<'_> {
         Ok((Expr { id, kind: Kind::List(elements) }, depth))
     }
 
-    fn map(&mut self) -> Result<Deep> {
-        let open = self.advance();
-        let id = self.ids.next(Some(open.span));
+    fn map(&mut self, id: Id) -> Result<Deep> {
+        self.at += 1;
         let mut entries = Vec::new();
         let mut depth = 0;
         while self.token() != Token::RightBrace {

@@ -64,7 +64,11 @@ impl Source {
         let Some(offset) = issue.offset else {
             return format!("ERROR: <input>:-1:0: {}", issue.message);
         };
-        let (line, column) = self.position(offset);
+        let (line, mut column) = self.position(offset);
+        if self.characters.is_empty() {
+            // The end of nothing lies before the first column.
+            column = 0;
+        }
         let mut text = format!("ERROR: <input>:{line}:{column}: {}", issue.message);
         let Some(snippet) = self.line(line).filter(|l| l.iter().map(|c| c.len_utf8()).sum::<usize>() <= MAX_SNIPPET) else {
             return text;
@@ -73,8 +77,8 @@ impl Source {
         text.extend(snippet.iter().map(|c| if *c == '\t' { ' ' } else { *c }));
         text.push_str("\n | ");
         // Wide characters get wide marks, so that the marks line up.
-        text.extend(snippet.iter().take(column as usize - 1).map(|c| if c.is_ascii() { '.' } else { '\u{ff0e}' }));
-        text.push(match snippet.get(column as usize - 1) {
+        text.extend(snippet.iter().take((column as usize).saturating_sub(1)).map(|c| if c.is_ascii() { '.' } else { '\u{ff0e}' }));
+        text.push(match snippet.get((column as usize).saturating_sub(1)) {
             Some(c) if !c.is_ascii() => '\u{ff3e}',
             _ => '^',
         });

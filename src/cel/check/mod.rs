@@ -138,11 +138,11 @@ impl Checker<'_> {
 
     fn global(&self, name: &str) -> Option<Type> {
         let variable = self.scope.variables.iter().find(|(variable, _)| &**variable == name);
-        variable.map(|(_, type_)| type_.clone()).or_else(|| declare::type_value(name).or_else(|| self.object_type(name)).map(Type::type_of))
+        variable.map(|(_, type_)| type_.clone()).or_else(|| declare::type_value(name).or_else(|| self.other_type(name)).map(Type::type_of))
     }
 
-    fn object_type(&self, name: &str) -> Option<Type> {
-        declare::object(name).filter(|_| !self.scope.device_fields.is_empty())
+    fn other_type(&self, name: &str) -> Option<Type> {
+        declare::type_without_value(name).filter(|_| !self.scope.device_fields.is_empty())
     }
 
     /// `a.b.c` as one name, if it is one.
@@ -361,7 +361,7 @@ impl Checker<'_> {
 
     fn object(&mut self, id: Id, object: &mut Struct) {
         let name = object.name.strip_prefix('.').unwrap_or(&object.name).to_owned();
-        let known = self.object_type(&name).or_else(|| declare::type_value(&name));
+        let known = self.other_type(&name).or_else(|| declare::type_value(&name));
         match known {
             Some(type_ @ Type::Object(_)) => self.set(id, type_),
             Some(type_) => {

@@ -15,6 +15,8 @@ const TRAVERSAL: f64 = 0.1;
 const PATTERN: f64 = 0.25;
 /// The longest pattern of a named format.
 const FORMAT_PATTERN: f64 = 128.0;
+/// An authorization check; two of them are too much for an expression.
+const AUTHORIZATION_CHECK: u64 = 350_000;
 /// The longest name of a format.
 const FORMAT_NAME: u64 = 64;
 
@@ -77,6 +79,17 @@ impl Coster<'_> {
     fn kubernetes_cost(&self, function: &str, overload: &str, target: Option<&Node<'_>>, args: &[Node<'_>]) -> Option<Estimate> {
         let one = Some((Range::ONE, None));
         match (function, target, args) {
+            ("check", ..) => Some((Range::fixed(AUTHORIZATION_CHECK), None)),
+            ("fieldSelector" | "labelSelector", _, [selector]) => {
+                let size = self.sized(selector);
+                let requirements = size.factor(0.5).factor(50.0);
+                Some((Range::fixed(LIST_COST).plus(size.factor(TRAVERSAL)).plus(requirements), None))
+            }
+            (
+                "serviceAccount" | "path" | "group" | "resource" | "subresource" | "namespace" | "name" | "allowed" | "reason" | "error"
+                | "errored",
+                ..,
+            ) => one,
             ("isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" | "includes", Some(target), _) => {
                 let size = self.sized(target);
                 let cost = match self.element_of(target) {

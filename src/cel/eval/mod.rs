@@ -154,7 +154,7 @@ impl Machine<'_, '_> {
         if let Err(Fault::Abort(_)) = result {
             return result;
         }
-        self.tracker.call(call, &result);
+        self.tracker.call(call, &result)?;
         self.finish(step, result)
     }
 

@@ -7,7 +7,6 @@ use crate::cel::ast::{ACCUMULATOR, Call, Comprehension, Expr, Id, Kind};
 use crate::cel::check::{Checked, Scope};
 use crate::cel::declare::{self, Function, Overload};
 use crate::cel::lib::{self, Native, Pattern};
-use crate::cel::types::DEVICE;
 use crate::cel::value::{Fault, Map, Value};
 
 /// One step of the evaluation.
@@ -227,11 +226,10 @@ impl Planner<'_> {
             let name = name.strip_prefix('.').unwrap_or(name);
             match self.scope.variables.iter().position(|(variable, _)| &**variable == name) {
                 Some(index) => Base::Variable(index),
-                None if name == DEVICE => return Err(format!("reference to undefined type: {name}")),
-                None => {
-                    let name = declare::type_value(name).map_or_else(|| name.to_owned(), |type_| type_.name());
-                    return Ok(Op::Const(Value::Type(name.into())));
-                }
+                None => match declare::type_value(name) {
+                    Some(type_) => return Ok(Op::Const(Value::Type(type_.name().into()))),
+                    None => return Err(format!("reference to undefined type: {name}")),
+                },
             }
         };
         Ok(Op::Attribute(Box::new(Attribute { id, base, qualifiers: Vec::new() })))
@@ -408,7 +406,8 @@ pub(crate) fn run(function: &str, callee: &Callee, args: &[Value]) -> Result<Val
             let chosen = declared.overloads.iter().find_map(|o| if accepts(o, args) { lib::native(o.id) } else { None });
             chosen.map_or_else(|| Err(misfit(function, args)), |native| native(args))
         }
-        Callee::Missing => Err(Fault::error(format!("no such overload: {function}"))),
+        // Only functions on types that have no values; nothing fits.
+        Callee::Missing => Err(misfit(function, args)),
     }
 }
 

@@ -113,10 +113,26 @@ impl Tracker {
         self.cost += if one { 1 } else { scaled(left.min(right), TRAVERSAL) };
     }
 
-    pub(super) fn call(&mut self, call: &CallStep, result: &Answer) {
+    pub(super) fn call(&mut self, call: &CallStep, result: &Answer) -> Result<(), Fault> {
         if let Some(args) = self.take(call.args.iter().map(|arg| arg.id)) {
+            if is_beyond_counting(call.overload, &args) {
+                return Err(Fault::Abort("internal error: interface conversion: ref.Val is not traits.Lister".into()));
+            }
             self.cost = self.cost.saturating_add(call_cost(call, &args, result.as_ref().ok()));
         }
+        Ok(())
+    }
+}
+
+/// The costs of these functions are computed from a list (or a depth); cel-go crashes when the argument is an error.
+fn is_beyond_counting(overload: &str, args: &[Option<Value>]) -> bool {
+    let list = |index: usize| matches!(args.get(index), Some(Some(Value::List(_))));
+    match overload {
+        "list_distinct" => !list(0),
+        "list_flatten_int" => !matches!(args.get(1), Some(Some(Value::Int(_)))),
+        _ if overload.ends_with("_sort") => !list(0),
+        _ if overload.ends_with("_sortByAssociatedKeys") => !list(1),
+        _ => false,
     }
 }
 
@@ -169,6 +185,11 @@ fn call_cost(call: &CallStep, args: &[Option<Value>], result: Option<&Value>) ->
         _ => {}
     }
     match call.function {
+        "check" => 350_000,
+        "fieldSelector" | "labelSelector" => {
+            let size = plain(1);
+            10 + scaled(size, TRAVERSAL) + scaled(scaled(size, 0.5), 50.0)
+        }
         "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" | "includes" => arg(0).map_or(1, Value::traversal_cost),
         "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR" | "quantity" | "isQuantity" | "semver"
         | "isSemver" => scaled(plain(0), TRAVERSAL),

@@ -7,7 +7,7 @@ type Row = (&'static str, &'static str, &'static str);
 
 /// All tables: the standard library, Kubernetes' own libraries and the extensions it turns on.
 pub(crate) const SIGNATURES: &[&[Row]] =
-    &[OPERATORS, RELATIONS, CONVERSIONS, STANDARD, TIME, KUBERNETES, NETWORK, OPTIONALS, STRINGS, LISTS];
+    &[OPERATORS, RELATIONS, CONVERSIONS, STANDARD, TIME, KUBERNETES, NETWORK, AUTHORIZATION, OPTIONALS, STRINGS, LISTS];
 
 const OPERATORS: &[Row] = &[
     ("_?_:_", "conditional", "(bool, A, A) A"),
@@ -262,6 +262,25 @@ const NETWORK: &[Row] = &[
     ("prefixLength", "cidr_prefix_length", "cidr.() int"),
     ("masked", "cidr_masked", "cidr.() cidr"),
     ("isCIDR", "is_cidr", "(string) bool"),
+];
+
+/// Declared in Kubernetes' base environment, though there is no authorizer to call them on.
+const AUTHORIZATION: &[Row] = &[
+    ("path", "authorizer_path", "authorizer.(string) pathcheck"),
+    ("group", "authorizer_group", "authorizer.(string) groupcheck"),
+    ("serviceAccount", "authorizer_serviceaccount", "authorizer.(string, string) authorizer"),
+    ("resource", "groupcheck_resource", "groupcheck.(string) resourcecheck"),
+    ("subresource", "resourcecheck_subresource", "resourcecheck.(string) resourcecheck"),
+    ("namespace", "resourcecheck_namespace", "resourcecheck.(string) resourcecheck"),
+    ("name", "resourcecheck_name", "resourcecheck.(string) resourcecheck"),
+    ("check", "pathcheck_check", "pathcheck.(string) decision"),
+    ("check", "resourcecheck_check", "resourcecheck.(string) decision"),
+    ("errored", "decision_errored", "decision.() bool"),
+    ("error", "decision_error", "decision.() string"),
+    ("allowed", "decision_allowed", "decision.() bool"),
+    ("reason", "decision_reason", "decision.() string"),
+    ("fieldSelector", "authorizer_fieldselector", "resourcecheck.(string) resourcecheck"),
+    ("labelSelector", "authorizer_labelselector", "resourcecheck.(string) resourcecheck"),
 ];
 
 const OPTIONALS: &[Row] = &[

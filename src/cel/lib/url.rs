@@ -114,6 +114,16 @@ impl Url {
         behind.rsplit_once(':').map_or("", |(_, port)| port)
     }
 
+    /// The path as written, or encoded if it has characters that a path must not have.
+    fn escaped_path(&self) -> String {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&b);
+        if self.path.bytes().all(|b| plain(b) || b"!'()*[]%".contains(&b)) {
+            return self.path.clone();
+        }
+        let decoded = unescape_bytes(&self.path, false).unwrap_or_default();
+        decoded.iter().map(|b| if plain(*b) { char::from(*b).to_string() } else { format!("%{b:02X}") }).collect()
+    }
+
     fn queries(&self) -> Value {
         let mut found: Vec<(String, Vec<String>)> = Vec::new();
         for pair in self.query.iter().flat_map(|query| query.split('&')).filter(|pair| !pair.is_empty() && !pair.contains(';')) {
@@ -182,12 +192,16 @@ fn check_escapes(text: &str) -> Result<(), String> {
 }
 
 fn unescape(text: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(&unescape_bytes(text, true)?).into_owned())
+}
+
+fn unescape_bytes(text: &str, query: bool) -> Option<Vec<u8>> {
     check_escapes(text).ok()?;
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
         bytes.push(match byte {
-            b'+' => b' ',
+            b'+' if query => b' ',
             b'%' => {
                 let digits = [rest.next()?, rest.next()?];
                 u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
@@ -195,7 +209,7 @@ fn unescape(text: &str) -> Option<String> {
             other => other,
         });
     }
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    Some(bytes)
 }
 
 pub(super) fn native(overload: &str) -> Option<Native> {
@@ -215,7 +229,7 @@ pub(super) fn native(overload: &str) -> Option<Native> {
         "url_get_host" => |args| url(args, |url| Value::string(&url.host)),
         "url_get_hostname" => |args| url(args, |url| Value::string(url.hostname())),
         "url_get_port" => |args| url(args, |url| Value::string(url.port())),
-        "url_get_escaped_path" => |args| url(args, |url| Value::string(&url.path)),
+        "url_get_escaped_path" => |args| url(args, |url| Value::string(&url.escaped_path())),
         "url_get_query" => |args| url(args, Url::queries),
         _ => return None,
     })
