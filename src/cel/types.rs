@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+#[expect(clippy::enum_variant_names, reason = "the type of a type is called type")]
 /// A type. Parameters are shared, so that copies are cheap.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Type {

@@ -1,7 +1,7 @@
 //! Variables and the selections and indices applied to them.
 
 use super::plan::{Attribute, Base, Key, Qualifier, Step};
-use super::{Answer, Machine, plan};
+use super::{Answer, Machine, calls};
 use crate::cel::value::{Fault, Value};
 
 /// A value and whether some qualifier on the way was optional.
@@ -150,7 +150,7 @@ impl Machine<'_, '_> {
 fn usable(key: Value) -> Answer {
     match key {
         Value::String(_) | Value::Int(_) | Value::Uint(_) | Value::Bool(_) | Value::Double(_) => Ok(key),
-        other => Err(Fault::error(format!("invalid qualifier type: {}", plan::go_type(&other)))),
+        other => Err(Fault::error(format!("invalid qualifier type: {}", calls::go_type(&other)))),
     }
 }
 

@@ -1,13 +1,15 @@
 //! Runs a plan, counting its cost as cel-go does and stopping at the limit (interpreter/interpretable.go, attributes.go,
 //! runtimecost.go).
 
+mod calls;
 mod lookup;
 pub(crate) mod plan;
 mod tracker;
 
 use std::sync::Arc;
 
-use self::plan::{CallStep, Fold, Op, Plan, Step};
+use self::calls::CallStep;
+use self::plan::{Fold, Op, Plan, Step};
 use self::tracker::Tracker;
 use super::ast::Id;
 use super::lib;
@@ -170,7 +172,7 @@ impl Machine<'_, '_> {
     fn member(&mut self, element: &Step, set: &Map) -> Answer {
         let value = self.eval(element)?;
         if !value.is_hashable() {
-            let message = format!("internal error: runtime error: hash of unhashable type {}", plan::go_type(&value));
+            let message = format!("internal error: runtime error: hash of unhashable type {}", calls::go_type(&value));
             return Err(Fault::Abort(message.into()));
         }
         Ok(Value::Bool(set.get(&value).is_some()))
@@ -207,7 +209,7 @@ impl Machine<'_, '_> {
                 }
             };
             if !key.is_hashable() {
-                let message = format!("internal error: runtime error: hash of unhashable type {}", plan::go_type(&key));
+                let message = format!("internal error: runtime error: hash of unhashable type {}", calls::go_type(&key));
                 return Err(Fault::Abort(message.into()));
             }
             map.insert(key, value);
@@ -249,8 +251,8 @@ impl Machine<'_, '_> {
                     }
                 }
             }
-            (other, None) => return Err(Fault::error(format!("got '{}', expected iterable type", plan::go_type(&other)))),
-            (other, Some(_)) => return Err(Fault::error(format!("unsupported comprehension range type: {}", plan::go_type(&other)))),
+            (other, None) => return Err(Fault::error(format!("got '{}', expected iterable type", calls::go_type(&other)))),
+            (other, Some(_)) => return Err(Fault::error(format!("unsupported comprehension range type: {}", calls::go_type(&other)))),
         }
         self.eval(&fold.result)
     }
@@ -294,5 +296,5 @@ fn invoke(call: &CallStep, mut values: Vec<Value>) -> Answer {
             _ => Err(Fault::error("no such overload: cel.@mapInsert")),
         };
     }
-    plan::run(call.function, &call.callee, &values)
+    calls::run(call.function, &call.callee, &values)
 }

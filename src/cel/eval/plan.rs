@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use super::calls::{CallStep, go_type, resolve};
 use crate::cel::ast::{ACCUMULATOR, Call, Comprehension, Expr, Id, Kind};
 use crate::cel::check::{Checked, Scope};
-use crate::cel::declare::{self, Function, Overload};
-use crate::cel::lib::{self, Native, Pattern};
-use crate::cel::value::{Fault, Map, Value};
+use crate::cel::declare;
+use crate::cel::value::{Map, Value};
 
 /// One step of the evaluation.
 #[derive(Clone, Debug)]
@@ -77,29 +77,6 @@ pub(crate) enum Key {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct CallStep {
-    pub(crate) function: &'static str,
-    /// The overload, if only one is possible.
-    pub(crate) overload: &'static str,
-    pub(crate) args: Vec<Step>,
-    pub(crate) callee: Callee,
-    /// Stop at the first argument that fails; calls with two arguments evaluate both.
-    pub(crate) stops: bool,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Callee {
-    /// One implementation for all types.
-    Operator(Native),
-    /// One overload, behind a check of its arguments.
-    Overload(Native, &'static Overload),
-    /// The first overload that the arguments fit.
-    Dispatch(&'static Function),
-    Pattern(Pattern),
-    Missing,
-}
-
-#[derive(Clone, Debug)]
 pub(crate) struct Fold {
     pub(crate) range: Step,
     pub(crate) iter: usize,
@@ -154,7 +131,7 @@ impl Step {
         self
     }
 
-    fn constant(&self) -> Option<&Value> {
+    pub(super) fn constant(&self) -> Option<&Value> {
         match &self.op {
             Op::Const(value) => Some(value),
             _ => None,
@@ -266,7 +243,7 @@ impl Planner<'_> {
                 "_!=_" => return Ok(Op::Equal(pair, true)),
                 "or" if only.is_none_or(|o| o.id == "optional_or_optional") => return Ok(Op::OptionalOr(pair, false)),
                 "orValue" if only.is_none_or(|o| o.id == "optional_orValue_value") => return Ok(Op::OptionalOr(pair, true)),
-                "@in" if only.is_some_and(|o| o.id == "in_list") => match membership(pair) {
+                "@in" if only.is_some_and(|o| o.id == "in_list") => match membership(*pair) {
                     Ok(op) => return Ok(op),
                     Err(args) => args,
                 },
@@ -336,8 +313,7 @@ fn pair(args: Vec<Step>) -> Result<Box<[Step; 2]>, Vec<Step>> {
 }
 
 /// `x in [literals]` as a lookup in a set; gives the arguments back if the list has other elements.
-fn membership(pair: Box<[Step; 2]>) -> Result<Op, Vec<Step>> {
-    let [element, list] = *pair;
+fn membership([element, list]: [Step; 2]) -> Result<Op, Vec<Step>> {
     let Some(Value::List(values)) = list.constant() else { return Err(vec![element, list]) };
     if values.is_empty() {
         return Ok(Op::Const(Value::Bool(false)));
@@ -348,76 +324,6 @@ fn membership(pair: Box<[Step; 2]>) -> Result<Op, Vec<Step>> {
     }
     let set = Map::new(values.iter().map(|value| (value.clone(), Value::Bool(true))).collect());
     Ok(Op::Member(Box::new(element), Arc::new(set)))
-}
-
-fn resolve(function: &str, only: Option<&'static Overload>, args: Vec<Step>) -> Result<Op, String> {
-    let Some(declared) = declare::function(function) else { return Err(format!("no such overload: {function}")) };
-    let name = declared.name;
-    let single = if let [overload] = declared.overloads.as_slice() { Some(overload) } else { None };
-    let callee = match lib::operator(name) {
-        Some(native) => Callee::Operator(native),
-        None => match only.or(single).map(|overload| (lib::native(overload.id), overload)) {
-            Some((Some(native), overload)) => Callee::Overload(native, overload),
-            Some((None, _)) => Callee::Missing,
-            None => Callee::Dispatch(declared),
-        },
-    };
-    if is_conversion(name)
-        && let [arg] = args.as_slice()
-        && let Some(value) = arg.constant()
-    {
-        return run(name, &callee, std::slice::from_ref(value)).map(Op::Const).map_err(|fault| fault.message().to_owned());
-    }
-    let pattern = match (name, args.get(1).and_then(Step::constant)) {
-        ("matches" | "find" | "findAll", Some(Value::String(pattern))) => Some(Pattern::new(pattern)?),
-        _ => None,
-    };
-    let stops =
-        args.len() > 2 || pattern.is_some() || matches!(callee, Callee::Dispatch(_)) || only.is_some_and(|o| o.id == "string_format");
-    let callee = pattern.map_or(callee, Callee::Pattern);
-    Ok(Op::Call(Box::new(CallStep { function: name, overload: only.map_or("", |overload| overload.id), args, callee, stops })))
-}
-
-/// Functions that are evaluated beforehand when their argument is a constant.
-fn is_conversion(name: &str) -> bool {
-    matches!(name, "bool" | "bytes" | "double" | "duration" | "dyn" | "int" | "string" | "timestamp" | "type" | "uint")
-}
-
-/// Calls a function with values.
-pub(crate) fn run(function: &str, callee: &Callee, args: &[Value]) -> Result<Value, Fault> {
-    match callee {
-        Callee::Operator(native) => native(args),
-        Callee::Pattern(pattern) => pattern.run(function, args),
-        // These say themselves what they do not take.
-        Callee::Overload(native, overload) if matches!(overload.id, "contains_string" | "ends_with_string" | "starts_with_string") => {
-            native(args)
-        }
-        Callee::Overload(_, overload) if overload.id == "list_flatten" && !matches!(args, [Value::List(_)]) => {
-            Err(Fault::error(format!("no such overload: {}.flatten()", args.first().map_or("", Value::type_name))))
-        }
-        Callee::Overload(native, overload) => {
-            if accepts(overload, args) {
-                native(args)
-            } else {
-                Err(misfit(function, args))
-            }
-        }
-        Callee::Dispatch(declared) => {
-            let chosen = declared.overloads.iter().find_map(|o| if accepts(o, args) { lib::native(o.id) } else { None });
-            chosen.map_or_else(|| Err(misfit(function, args)), |native| native(args))
-        }
-        // Only functions on types that have no values; nothing fits.
-        Callee::Missing => Err(misfit(function, args)),
-    }
-}
-
-fn accepts(overload: &Overload, args: &[Value]) -> bool {
-    overload.args.len() == args.len() && overload.args.iter().zip(args).all(|(type_, value)| value.fits(type_))
-}
-
-fn misfit(function: &str, args: &[Value]) -> Fault {
-    let types: Vec<&str> = args.iter().map(Value::type_name).collect();
-    Fault::error(format!("no such overload: {function}({})", types.join(", ")))
 }
 
 fn constant_list(steps: Vec<(Step, bool)>) -> Op {
@@ -434,29 +340,4 @@ fn constant_map(steps: Vec<(Step, Step, bool)>) -> Op {
         return Op::Const(Value::Map(Arc::new(Map::new(entries.collect()))));
     }
     Op::Map(steps)
-}
-
-/// The Go type that cel-go has a value in, for its messages.
-pub(crate) fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "types.Null",
-        Value::Bool(_) => "types.Bool",
-        Value::Int(_) => "types.Int",
-        Value::Uint(_) => "types.Uint",
-        Value::Double(_) => "types.Double",
-        Value::String(_) => "types.String",
-        Value::Bytes(_) => "types.Bytes",
-        Value::Duration(_) => "types.Duration",
-        Value::Timestamp(_) => "types.Timestamp",
-        Value::List(_) => "*types.baseList",
-        Value::Map(_) => "*types.baseMap",
-        Value::Optional(_) => "*types.Optional",
-        Value::Type(_) => "*types.Type",
-        Value::Quantity { .. } => "cel.Quantity",
-        Value::Semver(_) => "cel.Semver",
-        Value::Url(_) => "cel.URL",
-        Value::Ip(_) => "cel.IP",
-        Value::Cidr(..) => "cel.CIDR",
-        Value::Format(_) => "cel.Format",
-    }
 }

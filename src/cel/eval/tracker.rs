@@ -4,7 +4,7 @@
 //! argument that is not found there costs nothing, which does happen: the exact order of pushes and drops matters.
 
 use super::Answer;
-use super::plan::CallStep;
+use super::calls::CallStep;
 use crate::cel::ast::Id;
 use crate::cel::value::{Fault, Value};
 

@@ -148,7 +148,10 @@ fn is_uuid(text: &str) -> bool {
 fn is_base64(text: &str) -> bool {
     let body = text.trim_end_matches('=');
     let padding = text.len() - body.len();
-    !text.is_empty() && text.len() % 4 == 0 && padding <= 2 && body.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
+    !text.is_empty()
+        && text.len().is_multiple_of(4)
+        && padding <= 2
+        && body.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
 }
 
 fn is_date(text: &str) -> bool {

@@ -4,6 +4,7 @@ mod format;
 mod lists;
 mod net;
 mod numbers;
+mod re2;
 mod regex;
 mod signatures;
 mod strings;

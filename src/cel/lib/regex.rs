@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Native;
+use super::{Native, re2};
 use crate::cel::value::{Fault, Value};
 
 /// A compiled pattern, compiled once where it is a literal.
@@ -12,9 +12,7 @@ pub(crate) struct Pattern(Arc<regex::Regex>);
 impl Pattern {
     /// Compiles; the error is worded as Go's up to the part that differs.
     pub(crate) fn new(pattern: &str) -> Result<Self, String> {
-        // Look-around and back-references exist in neither; these the crate knows and RE2 does not.
-        let foreign = ["(?x", "[[:^", "&&", "--", "~~"].iter().any(|foreign| pattern.contains(foreign)) && !pattern.contains("[[:");
-        let translated = if foreign { go_classes(pattern) } else { pattern.to_owned() };
+        let translated = re2::translate(pattern).map_err(|reason| format!("error parsing regexp: {reason}"))?;
         regex::RegexBuilder::new(&translated)
             .size_limit(8 << 20)
             .dfa_size_limit(4 << 20)
@@ -48,11 +46,6 @@ impl Pattern {
             _ => Err(Fault::no_such_overload()),
         }
     }
-}
-
-/// Escapes the set operators that the crate has in classes and RE2 has not.
-fn go_classes(pattern: &str) -> String {
-    pattern.replace("&&", "\\&\\&").replace("~~", "\\~\\~").replace("--", "-\\-")
 }
 
 pub(super) fn matches(args: &[Value]) -> Result<Value, Fault> {

@@ -24,8 +24,8 @@ pub(super) fn native(overload: &str) -> Option<Native> {
             [Value::String(text), Value::String(wanted), Value::Int(from)] => last_index_of_from(text, wanted, *from),
             _ => Err(Fault::no_such_overload()),
         },
-        "string_lower_ascii" => |args| one(args, |text| text.to_ascii_lowercase()),
-        "string_upper_ascii" => |args| one(args, |text| text.to_ascii_uppercase()),
+        "string_lower_ascii" => |args| one(args, str::to_ascii_lowercase),
+        "string_upper_ascii" => |args| one(args, str::to_ascii_uppercase),
         "string_trim" => |args| one(args, |text| text.trim_matches(is_space).to_owned()),
         "strings_quote" => |args| one(args, quote),
         "string_replace_string_string" | "string_replace_string_string_int" => |args| match args {
