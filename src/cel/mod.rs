@@ -15,8 +15,8 @@
 //! cold release build on the machine this was decided on), has neither a type checker nor costs, and its tree does not
 //! have the node ids that cel-go's cost tracking and one of its messages depend on.
 //!
-//! Nothing an expression says can make this panic, overflow the stack or run on: nesting is limited as in cel-go, macros
-//! may not expand beyond a number of nodes, evaluation stops at the cost limit, and loops are not recursive.
+//! Nothing an expression says can make this panic, overflow the stack or run on: nesting is limited as in cel-go and deep
+//! expressions get a stack of their own, macros may not expand beyond a number of nodes, evaluation stops at the cost limit.
 
 mod ast;
 mod check;
@@ -31,6 +31,7 @@ mod macros;
 mod parser;
 mod program;
 mod source;
+mod stack;
 mod trace;
 mod types;
 mod value;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::resource::v1::DeviceAttribute;
 use serde_json::Value as Json;
 
-use super::ast::Ids;
+use super::ast::{Expr, Ids};
 use super::check::{Scope, check, validate::validate};
 use super::device::{DeviceInput, to_attribute};
 use super::eval::{
@@ -13,6 +13,7 @@ use super::eval::{
     plan::{Plan, plan},
 };
 use super::source::Source;
+use super::stack::{NO_ROOM, with_room};
 use super::trace::{Trace, TraceStep, TraceValue};
 use super::types::{DEVICE, Type};
 use super::value::{Fault, Value};
@@ -23,7 +24,7 @@ pub const MAX_COST: u64 = 1_000_000;
 /// The greatest length of an expression, in bytes.
 pub const MAX_LENGTH: usize = 10_240;
 /// Conditions look at whole objects; they may cost more.
-const MAX_CONDITION_COST: u64 = 20_000_000;
+const MAX_CONDITION_COST: u64 = 2_000_000;
 
 /// A compiled expression. Copies share everything.
 #[derive(Clone, Debug)]
@@ -38,6 +39,8 @@ struct Compiled {
     plan: Plan,
     estimated_cost: u64,
     variables: Vec<Arc<str>>,
+    /// Whether evaluating it needs a large stack.
+    deep: bool,
 }
 
 /// What an expression has to give.
@@ -71,6 +74,11 @@ impl Program {
     }
 
     fn compile(expression: &str, scope: Scope, output: Output) -> Result<Self, CompileError> {
+        with_room(may_be_deep(expression), || Self::compile_here(expression, scope, output))
+            .unwrap_or_else(|| Err(CompileError { message: NO_ROOM.to_owned() }))
+    }
+
+    fn compile_here(expression: &str, scope: Scope, output: Output) -> Result<Self, CompileError> {
         let source = Source::new(expression);
         let parser::Parsed { mut expr, ids } = parser::parse(&source).map_err(|issues| source.failure(issues))?;
         let checked = check(&mut expr, &ids, &scope).map_err(|issues| source.failure(issues))?;
@@ -83,7 +91,7 @@ impl Program {
             plan(&expr, &checked, &scope).map_err(|reason| CompileError { message: format!("program instantiation failed: {reason}") })?;
         let estimated_cost = cost::estimate(&expr, &checked, &scope);
         let variables = scope.variables.into_iter().map(|(name, _)| name).collect();
-        Ok(Self { compiled: Arc::new(Compiled { source, ids, plan, estimated_cost, variables }) })
+        Ok(Self { compiled: Arc::new(Compiled { source, ids, plan, estimated_cost, variables, deep: depth(&expr) > SHALLOW }) })
     }
 
     /// The cost estimate of cel-go; `u64::MAX` when unbounded.
@@ -93,7 +101,11 @@ impl Program {
     }
 
     fn run(&self, variables: &[Value], limit: u64, observer: Option<Observer<'_>>) -> (Result<Value, Fault>, u64) {
-        eval::run(&self.compiled.plan, variables, limit, observer)
+        let plan = &self.compiled.plan;
+        if !self.compiled.deep {
+            return eval::run(plan, variables, limit, observer);
+        }
+        with_room(true, || eval::run(plan, variables, limit, observer)).unwrap_or_else(|| (Err(Fault::Abort(NO_ROOM.into())), 0))
     }
 
     fn run_on(&self, device: &DeviceInput) -> (Result<Value, EvalError>, u64) {
@@ -151,6 +163,30 @@ impl Program {
         let (result, _) = self.run(&values, MAX_CONDITION_COST, None);
         verdict(&result.map_err(|fault| EvalError::from(&fault))?)
     }
+}
+
+/// Levels that any stack has room for.
+const SHALLOW: usize = 48;
+
+/// Whether the syntax tree of a text could be deep: many brackets open at once, or simply many operators.
+fn may_be_deep(expression: &str) -> bool {
+    let (mut open, mut most, mut marks) = (0_usize, 0, 0);
+    for byte in expression.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => open += 1,
+            b')' | b']' | b'}' => open = open.saturating_sub(1),
+            b'.' | b'?' | b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' => marks += 1,
+            _ => {}
+        }
+        most = most.max(open);
+    }
+    most + marks > SHALLOW
+}
+
+fn depth(expr: &Expr) -> usize {
+    let mut below = 0;
+    expr.for_children(&mut |child| below = below.max(depth(child)));
+    below + 1
 }
 
 const HINT: &str = ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields";

@@ -84,12 +84,11 @@ fn evaluation_stops_at_its_limit() {
     let device = device();
     for expression in [
         "lists.range(1000000).all(x, lists.range(1000000).all(y, x + y >= 0))",
-        "lists.range(1000000).map(x, x).size() > 0",
-        "lists.range(90000).map(x, [x]).map(y, y).flatten().size() > 0",
-        "lists.range(30000).all(i, device.attributes['gpu.example.com'].index != i)",
-        "lists.range(30000).transformMap(i, v, v).size() == 1",
-        "lists.range(100000).all(i, optional.none().orValue(true))",
-        "lists.range(1000).distinct().size() == 1000",
+        "lists.range(20000).map(x, [x]).map(y, y).flatten().size() > 0",
+        "lists.range(20000).all(i, device.attributes['gpu.example.com'].index != i)",
+        "lists.range(20000).transformMap(i, v, v).size() == 1",
+        "lists.range(20000).all(i, optional.none().orValue(true))",
+        "lists.range(300).distinct().size() == 300",
         "[1].map(a, 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'.replace('a', 'aaaaaaaaaaaaaaaaaaaaaaaaaa').replace('a', 'aaaaaaaaaaaaaaaaaaaaaaaaa').replace('a', 'aaaaaaaaaaaaaaaaaaaaaaaaa').replace('a', 'aaaaaaaaaaaaaaaaaaaaaaaaaaa').replace('a', 'aaaaaaaaaaaaaaaaaaaaa')).size() == 1",
         "'a'.matches('(((((a{100}){100}){100}){100}){100})')",
         "('a' + 'a').matches('(x+x+)+y' + device.driver)",

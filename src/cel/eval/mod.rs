@@ -18,7 +18,7 @@ use super::value::{Fault, Map, Value, equal};
 pub(super) type Answer = Result<Value, Fault>;
 
 /// Receives the value of every node that is evaluated, in order.
-pub(crate) type Observer<'o> = &'o mut dyn FnMut(Id, &Answer);
+pub(crate) type Observer<'o> = &'o mut (dyn FnMut(Id, &Answer) + Send);
 
 /// Runs `plan` with the given variables: the result and the cost.
 pub(crate) fn run(plan: &Plan, variables: &[Value], limit: u64, observer: Option<Observer<'_>>) -> (Answer, u64) {
