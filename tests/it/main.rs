@@ -1,5 +1,9 @@
 //! The one integration-test binary.
 
+#[path = "../support/mod.rs"]
+mod support;
+
+mod cli;
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests too")]
 
 mod api_http;

@@ -5,14 +5,14 @@ use std::process::{Command, Output, Stdio};
 
 /// What a command did.
 #[derive(Clone, Debug)]
-pub struct Ran {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Ran {
-    pub fn of(output: &Output) -> Self {
+    pub(crate) fn of(output: &Output) -> Self {
         Ran {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -22,7 +22,7 @@ impl Ran {
 
     /// Fails the test unless the command ended well; gives its standard output.
     #[track_caller]
-    pub fn ok(&self) -> &str {
+    pub(crate) fn ok(&self) -> &str {
         assert_eq!(self.code, 0, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         &self.stdout
     }
@@ -30,28 +30,28 @@ impl Ran {
 
 /// A home folder of its own, and the command in it.
 #[derive(Debug)]
-pub struct Home {
+pub(crate) struct Home {
     dir: tempfile::TempDir,
     env: Vec<(String, String)>,
 }
 
 impl Home {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Home { dir: tempfile::tempdir().expect("a temp dir"), env: Vec::new() }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
 
     /// Adds a variable to what the commands see.
-    pub fn with(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// The command with only this environment.
-    pub fn command(&self, program: &Path) -> Command {
+    pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command
             .env_clear()
@@ -65,28 +65,28 @@ impl Home {
     }
 
     /// Runs dralab.
-    pub fn dralab(&self, args: &[&str]) -> Ran {
+    pub(crate) fn dralab(&self, args: &[&str]) -> Ran {
         Ran::of(&self.command(&dralab()).args(args).output().expect("dralab starts"))
     }
 }
 
 /// The binary under test.
-pub fn dralab() -> PathBuf {
+pub(crate) fn dralab() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_dralab"))
 }
 
 /// A lab that is up; it is taken down and its files removed at the end.
 #[derive(Debug)]
-pub struct Lab {
-    pub home: Home,
+pub(crate) struct Lab {
+    pub(crate) home: Home,
 }
 
 impl Lab {
-    pub fn up(args: &[&str]) -> Self {
+    pub(crate) fn up(args: &[&str]) -> Self {
         Self::up_in(Home::new(), args)
     }
 
-    pub fn up_in(home: Home, args: &[&str]) -> Self {
+    pub(crate) fn up_in(home: Home, args: &[&str]) -> Self {
         let lab = Lab { home };
         let mut all = vec!["up"];
         all.extend(args);
@@ -94,16 +94,16 @@ impl Lab {
         lab
     }
 
-    pub fn dralab(&self, args: &[&str]) -> Ran {
+    pub(crate) fn dralab(&self, args: &[&str]) -> Ran {
         self.home.dralab(args)
     }
 
-    pub fn kubeconfig(&self) -> PathBuf {
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.home.path().join(".local/state/dralab/labs/dra-lab/kubeconfig")
     }
 
     /// Writes a file into the home and gives its path.
-    pub fn file(&self, name: &str, text: &str) -> String {
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
         let path = self.home.path().join(name);
         std::fs::write(&path, text).expect("written");
         path.display().to_string()

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::{Lab, Ran};
 
-pub fn tool(name: &str) -> PathBuf {
+pub(crate) fn tool(name: &str) -> PathBuf {
     let folder = std::env::var_os("DRALAB_TEST_BIN").expect("DRALAB_TEST_BIN names the folder of kubectl and dra-test-driver");
     let path = PathBuf::from(folder).join(name);
     assert!(path.is_file(), "{} is there", path.display());
