@@ -17,7 +17,7 @@ use crate::embedded::http::{self, Certificate, Server, ServerError};
 use crate::embedded::node::folders::FolderError;
 use crate::embedded::node::pod::release::RELEASE_BOUND;
 use crate::embedded::node::{self, NodeAgent, NodeError, NodeServices};
-use crate::embedded::scheduler::Scheduler;
+use crate::embedded::scheduler::{BINDING_PAUSE, Scheduler};
 use crate::embedded::store::Store;
 use crate::model::features::Features;
 
@@ -113,7 +113,7 @@ impl Cluster {
         let serving = tokio::spawn(server.run(stop_serving.clone()));
         remove_other_nodes(&api, &config).map_err(AssembleError::Api)?;
         let controllers = Controllers::start_with_root_ca(&api, &clock, certificate.authority_pem(), &stop_parts);
-        let scheduler = Scheduler::start(api.clone(), clock.clone(), Features::latest(), stop_parts.clone());
+        let scheduler = Scheduler::start(api.clone(), clock.clone(), Features::latest(), BINDING_PAUSE, stop_parts.clone());
         let services = NodeServices::start(&api, stop_parts.clone())?;
         let nodes = std::iter::once((&config.control_plane, true)).chain(config.workers.iter().map(|w| (w, false)));
         let mut agents = Vec::new();

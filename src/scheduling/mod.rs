@@ -46,4 +46,4 @@ pub use attempt::{Attempt, Decision, NodeVerdict, Verdict};
 pub use change::{Change, ChangeError};
 pub use machine::{Machine, Settings};
 pub use plan::{Plan, Write, WriteError};
-pub use view::{Key, PodRef};
+pub use view::{Key, PodRef, Uid};

@@ -19,6 +19,22 @@ pub struct Plan {
     pub writes: Vec<Write>,
 }
 
+impl Plan {
+    /// Whether it writes an allocation into a claim.
+    #[must_use]
+    pub fn allocates(&self) -> bool {
+        self.writes.iter().any(|write| matches!(write, Write::Reserve { allocation: Some(_), .. }))
+    }
+
+    /// The nomination, which comes before the binding cycle, and all that comes after it.
+    #[must_use]
+    pub fn split_nomination(mut self) -> (Plan, Plan) {
+        let first = self.writes.iter().take_while(|write| matches!(write, Write::Nominate { .. })).count();
+        let rest = self.writes.split_off(first);
+        (self, Plan { writes: rest })
+    }
+}
+
 /// One write.
 #[derive(Clone, Debug, Serialize)]
 pub enum Write {

@@ -49,7 +49,7 @@ impl Lab {
     fn run(&mut self) {
         let clock = Arc::new(self.clock.clone());
         let latest = Features::latest();
-        self.scheduler = Some(Scheduler::start(self.api.clone(), clock, latest, self.shutdown.clone()));
+        self.scheduler = Some(Scheduler::start(self.api.clone(), clock, latest, std::time::Duration::ZERO, self.shutdown.clone()));
     }
 
     async fn stop(&mut self) {
