@@ -47,17 +47,21 @@ impl App {
         Ok(App { environment, home, terminal, lab: global.lab.clone(), language })
     }
 
-    /// Runs a command to its end, or to Ctrl-C. A first Ctrl-C drops the command, which undoes what it made; a second one ends the process at once.
+    /// Runs a command to its end, or to Ctrl-C, which drops the command; that undoes what it made. A command that is not `interruptible`
+    /// listens to signals itself, because it has to end in order.
     ///
     /// # Errors
     /// The command's failure, or that it was interrupted.
-    pub fn block_on(&self, command: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
+    pub fn block_on(&self, interruptible: bool, command: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .map_err(|error| Failure::new(Kind::Failed, "DL-RUN-01", "the runtime cannot be started").because(&error))?;
         let result = runtime.block_on(async {
+            if !interruptible {
+                return command.await;
+            }
             let mut interrupts = Interrupts::new()?;
             tokio::select! {
                 biased;

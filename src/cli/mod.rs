@@ -55,7 +55,7 @@ fn run(cli: Cli, environment: Environment, terminal: &Terminal) -> Result<u8, Fa
         Command::Dev(args::DevCommand::Cases { files, answers }) => cmd::dev::cases(terminal, &files, answers.as_deref()),
         command => {
             let app = App::new(&cli.global, environment, terminal.clone())?;
-            app.block_on(cmd::run(&app, command))
+            app.block_on(cmd::is_interruptible(&command), cmd::run(&app, command))
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::client::ClientError;
 /// When it is not YAML, or a document is not a Kubernetes object.
 pub fn read(file: &str, text: &str) -> Result<Vec<Value>, ClientError> {
     let wrong = |reason: String| ClientError::Manifest { file: file.to_owned(), reason };
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| wrong(error.to_string()))?;
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| wrong(plain(&error.to_string())))?;
     let mut objects = Vec::new();
     for (index, document) in documents.into_iter().enumerate() {
         if document.is_null() {
@@ -32,6 +32,11 @@ pub fn read(file: &str, text: &str) -> Result<Vec<Value>, ClientError> {
         }
     }
     Ok(objects)
+}
+
+/// The parser's own words without its heading and its end of line.
+fn plain(text: &str) -> String {
+    text.trim_start_matches("error: ").trim_end().trim_end_matches('|').trim_end().to_owned()
 }
 
 #[cfg(test)]

@@ -23,6 +23,10 @@ const READY: Duration = Duration::from_secs(20);
 const PUBLISHED: Duration = Duration::from_secs(30);
 /// How long another `up` or `down` may keep us waiting.
 const BUSY: Duration = Duration::from_secs(60);
+/// How long a running lab may take to answer.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long a killed process may take to be gone.
+const DYING: Duration = Duration::from_secs(2);
 /// How long the lab's process may take to end.
 const STOP: Duration = Duration::from_secs(10);
 
@@ -139,7 +143,18 @@ pub async fn up(
         id: "DL-LAB-09",
         hints: Vec::new(),
     })??;
-    let plan = plan(&folder, wanted)?;
+    let mut plan = plan(&folder, wanted)?;
+    if let Some(record) = &plan.running
+        && !answers(record).await
+    {
+        // A process that was killed a moment ago still has its lock. One that is stuck keeps it and is told to end.
+        let waiting = folder.clone();
+        let gone = tokio::task::spawn_blocking(move || waiting.wait_until_stopped(DYING)).await;
+        if !matches!(gone, Ok(Ok(true))) {
+            process::stop(&folder, record.pid, STOP).await?;
+        }
+        plan.running = None;
+    }
     // Another `up` may have made the lab while this one waited for the lock; then nothing here is ours to remove.
     undo.remove = fresh && !plan.resumes;
     match &plan.running {
@@ -168,6 +183,13 @@ pub async fn up(
     undo.armed = false;
     drop(lock);
     Ok(record)
+}
+
+/// Whether the API of a lab answers.
+async fn answers(record: &LabRecord) -> bool {
+    let Ok(client) = connect(record).await else { return false };
+    let asked = client.apiserver_version();
+    matches!(tokio::time::timeout(ANSWER, asked).await, Ok(Ok(_)))
 }
 
 /// A client for a lab of this record.

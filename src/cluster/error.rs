@@ -164,6 +164,7 @@ impl From<ClusterError> for Failure {
             ClusterError::Busy { .. } => (Kind::TimedOut, "DL-LAB-08", vec!["wait for the other one, then run it again".to_owned()]),
             ClusterError::Api { .. } => (Kind::Failed, "DL-API-01", Vec::new()),
             ClusterError::Manifest { .. } => (Kind::Failed, "DL-MAN-01", Vec::new()),
+            ClusterError::Start { id: id @ "DL-PROF-01", hints, .. } => (Kind::Usage, id, hints.clone()),
             ClusterError::Start { id, hints, .. } => (Kind::Failed, id, hints.clone()),
             ClusterError::NotUp { lab } => (Kind::NoLab, "DL-LAB-01", vec![up_hint(lab)]),
         };

@@ -108,7 +108,7 @@ pub fn check_profile(name: &str) -> Result<(), ClusterError> {
 
 fn profile(name: &str) -> Result<Profile, ClusterError> {
     Profile::load(name).map_err(|error| ClusterError::Start {
-        message: error.to_string(),
+        message: error.to_string().trim_end().to_owned(),
         id: "DL-PROF-01",
         hints: vec![format!("profiles of this build: {}", Profile::names().collect::<Vec<_>>().join(", "))],
     })

@@ -6,7 +6,12 @@ use crate::ui::terminal::{Style, Terminal};
 /// Writes a failure to stderr: `error:`, its causes, a blank line and the hints.
 pub fn render(terminal: &Terminal, failure: &Failure) {
     let label = terminal.styled_err(Style::Bad, &terminal.text("failure.error", &[]));
-    terminal.note(format!("{label}: {} [{}]", failure.message, failure.id));
+    // The id stands at the end of the first line; a parser's message goes on with the place in the file.
+    let (first, rest) = failure.message.split_once('\n').map_or((failure.message.as_str(), ""), |(first, rest)| (first, rest));
+    terminal.note(format!("{label}: {first} [{}]", failure.id));
+    if !rest.is_empty() {
+        terminal.note(rest);
+    }
     for cause in &failure.causes {
         terminal.note(format!("  {}: {cause}", terminal.text("failure.cause", &[])));
     }

@@ -26,7 +26,7 @@ fn the_tour_takes_the_claim_from_pending_to_allocated_and_reserved() {
     let tour = home.dralab(&["tour", "--lang", "en"]);
     let lab = Lab { home };
     let out = tour.ok();
-    for part in ["none → pending", "pending → allocated,reserved", "by kube-scheduler", "Pending → Running", "GPU_DEVICE_0=\"gpu-0\"", "dralab lesson next"] {
+    for part in ["none → pending", "pending → allocated,reserved", "by kube-scheduler", "ContainerCreating → Running", "GPU_DEVICE_0=\"gpu-0\"", "dralab lesson next"] {
         assert!(out.contains(part), "{part}\n{out}");
     }
     let pod = json(lab.dralab(&["get", "pod/pod0", "-n", "dra-tutorial", "-o", "json"]).ok());
@@ -185,7 +185,7 @@ fn usage_is_told() {
 fn bad_manifests_and_selectors_are_told_in_place() {
     let lab = Lab::up(&[]);
     for (name, text, code, said) in [
-        ("tabs.yaml", "kind: Pod\n\tmetadata: {}\n", 2, "line 2"),
+        ("tabs.yaml", "kind: Pod\n\tmetadata: {}\n", 2, "line 1 column 7"),
         ("list.yaml", "- a\n", 2, "is not an object"),
         ("kindless.yaml", "apiVersion: v1\n", 2, "has no kind"),
         ("unknown.yaml", "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: x}\n", 2, "Gadget in example.com/v1"),

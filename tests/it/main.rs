@@ -1,10 +1,9 @@
 //! The one integration-test binary.
 
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests too")]
+
 #[path = "../support/mod.rs"]
 mod support;
-
-mod cli;
-#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests too")]
 
 mod api_http;
 mod api_recorded;
@@ -15,6 +14,7 @@ mod cases_alloc;
 mod cases_cel;
 mod cel_conditions;
 mod cel_hostile;
+mod cli;
 mod driver;
 mod layers;
 mod lessons;

@@ -43,6 +43,16 @@ pub async fn run(app: &App, command: Command) -> Result<u8, Failure> {
     }
 }
 
+/// Whether Ctrl-C may drop a command. What serves until it is told to end listens itself.
+#[must_use]
+pub fn is_interruptible(command: &Command) -> bool {
+    match command {
+        Command::LabProcess(_) | Command::Driver(DriverCommand::Run(_)) => false,
+        Command::Up(args) => !args.foreground,
+        _ => true,
+    }
+}
+
 /// Whether a command was asked for one JSON document.
 #[must_use]
 pub fn answers_in_json(command: &Command) -> bool {
