@@ -104,12 +104,9 @@ impl Kinds {
             named && group.is_none_or(|g| kind.group == g || format!("{}.{}", kind.version, kind.group) == g)
         };
         self.kinds.iter().find(matches).ok_or_else(|| {
-            let mut near: Vec<String> = self
-                .kinds
-                .iter()
-                .filter(|k| distance(&k.singular, short) <= 2 || distance(&k.plural, short) <= 2)
-                .map(|k| k.plural.clone())
-                .collect();
+            let far = |k: &Kind| distance(&k.singular, short).min(distance(&k.plural, short));
+            let nearest = self.kinds.iter().map(far).min().filter(|d| *d <= 2);
+            let mut near: Vec<String> = self.kinds.iter().filter(|k| Some(far(k)) == nearest).map(|k| k.plural.clone()).collect();
             near.dedup();
             ClientError::UnknownKind { name: name.to_owned(), near }
         })

@@ -148,7 +148,7 @@ fn is_free(port: u16) -> bool {
 fn enough_files(nodes: u32) -> Result<(), ClusterError> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    if setrlimit(Resource::Nofile, limit.clone()).is_err() {
+    if setrlimit(Resource::Nofile, limit).is_err() {
         limit = getrlimit(Resource::Nofile);
     }
     let needed = FILES_BESIDE + FILES_PER_NODE * u64::from(nodes);

@@ -24,10 +24,13 @@ pub struct ContainerLog {
     pub ended: bool,
 }
 
+/// By pod uid and container name.
+type ByContainer = HashMap<(String, String), watch::Sender<Arc<ContainerLog>>>;
+
 /// The logs of all containers of a lab, by pod uid and container name.
 #[derive(Clone, Debug, Default)]
 pub struct Logs {
-    inner: Arc<Mutex<HashMap<(String, String), watch::Sender<Arc<ContainerLog>>>>>,
+    inner: Arc<Mutex<ByContainer>>,
 }
 
 impl Logs {

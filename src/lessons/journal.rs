@@ -114,7 +114,7 @@ mod tests {
         Seen { key: "resourceclaim/some-gpu".to_owned(), object, deleted, revision: 1 }
     }
 
-    fn claim(status: Value, managers: &[(&str, &str, &str, Value)]) -> Value {
+    fn claim(status: &Value, managers: &[(&str, &str, &str, Value)]) -> Value {
         let fields: Vec<Value> =
             managers.iter().map(|(m, s, t, f)| json!({"manager": m, "subresource": s, "time": t, "fieldsV1": f})).collect();
         json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "some-gpu", "uid": "u", "managedFields": fields}, "spec": {}, "status": status})
@@ -125,8 +125,8 @@ mod tests {
         let owned = json!({"f:status": {"f:allocation": {}, "f:reservedFor": {"k:{\"uid\":\"p\"}": {}}}});
         let scheduler = ("kube-scheduler", "status", "2026-12-01T02:00:06Z", owned);
         let allocated = json!({"allocation": {"devices": {"results": []}}, "reservedFor": [{"name": "pod0", "uid": "p"}]});
-        let pending = claim(json!({}), std::slice::from_ref(&user));
-        [(pending.clone(), false), (claim(allocated, &[user, scheduler]), false), (pending.clone(), false), (pending, true)]
+        let pending = claim(&json!({}), std::slice::from_ref(&user));
+        [(pending.clone(), false), (claim(&allocated, &[user, scheduler]), false), (pending.clone(), false), (pending, true)]
     }
 
     #[test]

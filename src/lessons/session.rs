@@ -136,7 +136,7 @@ impl<'a> Session<'a> {
         let api = api_of(&self.client, kind, "");
         let name = self.names.namespace();
         let Some(namespace) = api.get_opt(name).await.map_err(crate::client::ClientError::from)? else { return Ok(()) };
-        if !namespace.metadata.labels.as_ref().is_some_and(|l| l.get(LESSON_LABEL) == Some(&self.entry.lesson.id)) {
+        if namespace.metadata.labels.as_ref().is_none_or(|l| l.get(LESSON_LABEL) != Some(&self.entry.lesson.id)) {
             return Err(LessonError::NotOurs {
                 namespace: name.to_owned(),
                 objects: format!("the namespace itself (it has no label {LESSON_LABEL}={})", self.entry.lesson.id),

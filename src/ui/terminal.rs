@@ -66,6 +66,9 @@ pub struct Manners {
     pub redraw: bool,
 }
 
+/// What was written to a stream in memory.
+pub type Memory = Arc<Mutex<Vec<u8>>>;
+
 /// The streams of one command.
 #[derive(Clone)]
 pub struct Terminal {
@@ -92,7 +95,7 @@ impl Terminal {
 
     /// A terminal that writes into memory, for tests.
     #[must_use]
-    pub fn in_memory(manners: Manners, texts: Texts) -> (Self, Arc<Mutex<Vec<u8>>>, Arc<Mutex<Vec<u8>>>) {
+    pub fn in_memory(manners: Manners, texts: Texts) -> (Self, Memory, Memory) {
         let (out, err) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
         (Terminal { manners, texts, out: out.clone(), err: err.clone() }, out, err)
     }

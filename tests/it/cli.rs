@@ -26,7 +26,14 @@ fn the_tour_takes_the_claim_from_pending_to_allocated_and_reserved() {
     let tour = home.dralab(&["tour", "--lang", "en"]);
     let lab = Lab { home };
     let out = tour.ok();
-    for part in ["none → pending", "pending → allocated,reserved", "by kube-scheduler", "ContainerCreating → Running", "GPU_DEVICE_0=\"gpu-0\"", "dralab lesson next"] {
+    for part in [
+        "none → pending",
+        "pending → allocated,reserved",
+        "by kube-scheduler",
+        "ContainerCreating → Running",
+        "GPU_DEVICE_0=\"gpu-0\"",
+        "dralab lesson next",
+    ] {
         assert!(out.contains(part), "{part}\n{out}");
     }
     let pod = json(lab.dralab(&["get", "pod/pod0", "-n", "dra-tutorial", "-o", "json"]).ok());
@@ -64,10 +71,18 @@ fn a_learner_goes_through_lesson_one() {
     lab.dralab(&["apply", "-f", &work.join("pod.yaml").display().to_string()]).ok();
     let passed = json(lab.dralab(&["verify", "-o", "json"]).ok());
     assert_eq!(passed["lessonPassed"], true);
-    let made = passed["transitions"].as_array().expect("transitions").iter().find(|t| t["to"] == "allocated,reserved").expect("the transition").clone();
+    let made = passed["transitions"]
+        .as_array()
+        .expect("transitions")
+        .iter()
+        .find(|t| t["to"] == "allocated,reserved")
+        .expect("the transition")
+        .clone();
     assert_eq!((&made["from"], &made["result"]), (&"pending".into(), &"seen".into()));
     // In Chinese, by the environment.
-    let chinese = Ran::of(&lab.home.command(&dralab()).env("LC_ALL", "zh_CN.UTF-8").args(["lesson", "show", "some-gpu"]).output().expect("it starts"));
+    let chinese = Ran::of(
+        &lab.home.command(&dralab()).env("LC_ALL", "zh_CN.UTF-8").args(["lesson", "show", "some-gpu"]).output().expect("it starts"),
+    );
     assert!(chinese.ok().contains("一个 Pod，一块 GPU"), "{}", chinese.stdout);
     // Plain: nothing but ASCII marks.
     let plain = lab.dralab(&["lesson", "list", "--plain", "--lang", "en"]);
@@ -112,7 +127,9 @@ fn up_converges_and_what_was_acknowledged_survives_kill_9() {
 #[test]
 fn two_ups_at_once_end_with_one_lab() {
     let home = Home::new();
-    let mut ups: Vec<_> = (0..2).map(|_| home.command(&dralab()).arg("up").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")).collect();
+    let mut ups: Vec<_> = (0..2)
+        .map(|_| home.command(&dralab()).arg("up").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts"))
+        .collect();
     let lab = Lab { home };
     for up in &mut ups {
         let mut said = String::new();
@@ -126,7 +143,8 @@ fn two_ups_at_once_end_with_one_lab() {
 fn an_interrupted_up_leaves_nothing_behind() {
     let home = Home::new();
     // A profile that is a pipe keeps `up` waiting at its beginning.
-    let mut up = home.command(&dralab()).args(["up", "--nodes", "300"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut up =
+        home.command(&dralab()).args(["up", "--nodes", "300"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
     std::thread::sleep(Duration::from_millis(150));
     Command::new("kill").args(["-INT", &up.id().to_string()]).status().expect("kill runs");
     let mut said = String::new();
@@ -190,7 +208,12 @@ fn bad_manifests_and_selectors_are_told_in_place() {
         ("kindless.yaml", "apiVersion: v1\n", 2, "has no kind"),
         ("unknown.yaml", "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: x}\n", 2, "Gadget in example.com/v1"),
         ("typo.yaml", &CLAIM.replace("deviceClassName", "deviceClass"), 1, "deviceClass"),
-        ("cel.yaml", &CLAIM.replace("gpu.example.com}", "gpu.example.com, selectors: [{cel: {expression: 'device.memory > 1'}}]}"), 1, "undefined field 'memory'"),
+        (
+            "cel.yaml",
+            &CLAIM.replace("gpu.example.com}", "gpu.example.com, selectors: [{cel: {expression: 'device.memory > 1'}}]}"),
+            1,
+            "undefined field 'memory'",
+        ),
         ("empty.yaml", "# nothing\n", 2, "there is no object"),
     ] {
         let path = lab.file(name, text);
@@ -202,24 +225,49 @@ fn bad_manifests_and_selectors_are_told_in_place() {
     refused(&lab.dralab(&["describe", "pod/nobody", "-n", "default"]), 1, "not found");
     refused(&lab.dralab(&["delete", "pod/nobody", "-n", "default"]), 1, "not found: pod/nobody");
     // From standard input.
-    let mut apply = lab.home.command(&dralab()).args(["apply", "-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut apply =
+        lab.home.command(&dralab()).args(["apply", "-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
     apply.stdin.take().expect("a pipe").write_all(CLAIM.as_bytes()).expect("written");
     assert_eq!(Ran::of(&apply.wait_with_output().expect("it ends")).ok(), "resourceclaim.resource.k8s.io/c created\n");
     let described = lab.dralab(&["describe", "resourceclaim/c", "-n", "default"]);
     assert!(described.ok().contains("State:        pending"), "{}", described.stdout);
     // A closed pipe is quiet.
-    let mut get = lab.home.command(&dralab()).args(["get", "pods,resourceslices,nodes", "-A", "-o", "yaml"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut get = lab
+        .home
+        .command(&dralab())
+        .args(["get", "pods,resourceslices,nodes", "-A", "-o", "yaml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
     drop(get.stdout.take());
     let ran = Ran::of(&get.wait_with_output().expect("it ends"));
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     // A proxy in the environment is not for loopback.
-    let proxied = Ran::of(&lab.home.command(&dralab()).env("HTTPS_PROXY", "http://127.0.0.1:9").env("https_proxy", "http://127.0.0.1:9").args(["get", "nodes"]).output().expect("it starts"));
+    let proxied = Ran::of(
+        &lab.home
+            .command(&dralab())
+            .env("HTTPS_PROXY", "http://127.0.0.1:9")
+            .env("https_proxy", "http://127.0.0.1:9")
+            .args(["get", "nodes"])
+            .output()
+            .expect("it starts"),
+    );
     assert!(proxied.ok().contains("dra-lab-worker"));
     // Colour only where asked for.
     assert!(!lab.dralab(&["lesson", "next"]).stdout.contains('\x1b'));
-    let colored = Ran::of(&lab.home.command(&dralab()).args(["lesson", "show", "some-gpu", "--color", "always"]).output().expect("it starts"));
+    let colored =
+        Ran::of(&lab.home.command(&dralab()).args(["lesson", "show", "some-gpu", "--color", "always"]).output().expect("it starts"));
     assert!(colored.ok().contains('\x1b'));
-    let not = Ran::of(&lab.home.command(&dralab()).env("NO_COLOR", "1").env("CLICOLOR_FORCE", "1").args(["lesson", "show", "some-gpu"]).output().expect("it starts"));
+    let not = Ran::of(
+        &lab.home
+            .command(&dralab())
+            .env("NO_COLOR", "1")
+            .env("CLICOLOR_FORCE", "1")
+            .args(["lesson", "show", "some-gpu"])
+            .output()
+            .expect("it starts"),
+    );
     assert!(!not.ok().contains('\x1b'));
 }
 
@@ -240,7 +288,12 @@ fn folders_and_ports_that_cannot_be_used_are_told() {
     let lab = Lab::up(&[]);
     lab.dralab(&["down"]).ok();
     let folder = lab.home.path().join(".local/state/dralab/labs/dra-lab");
-    let journal = std::fs::read_dir(folder.join("store")).expect("a store").filter_map(Result::ok).map(|e| e.path()).find(|p| p.metadata().is_ok_and(|m| m.len() > 1000)).expect("a journal");
+    let journal = std::fs::read_dir(folder.join("store"))
+        .expect("a store")
+        .filter_map(Result::ok)
+        .map(|e| e.path())
+        .find(|p| p.metadata().is_ok_and(|m| m.len() > 1000))
+        .expect("a journal");
     let bytes = std::fs::read(&journal).expect("readable");
     let mut damaged = bytes.clone();
     let middle = damaged.len() / 2;
@@ -260,7 +313,9 @@ fn folders_and_ports_that_cannot_be_used_are_told() {
     let home = Home::new();
     let deep = home.path().join("x".repeat(90));
     std::fs::create_dir(&deep).expect("made");
-    let in_deep = |args: &[&str]| Ran::of(&home.command(&dralab()).env("HOME", &deep).env("XDG_RUNTIME_DIR", &deep).args(args).output().expect("it starts"));
+    let in_deep = |args: &[&str]| {
+        Ran::of(&home.command(&dralab()).env("HOME", &deep).env("XDG_RUNTIME_DIR", &deep).args(args).output().expect("it starts"))
+    };
     in_deep(&["up"]).ok();
     in_deep(&["down", "--purge"]).ok();
 }

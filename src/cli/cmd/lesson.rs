@@ -48,7 +48,10 @@ pub async fn session<'e>(app: &App, entry: &'e Entry) -> Result<Session<'e>, Fai
 
 fn open_progress(app: &App) -> Result<ProgressFile, Failure> {
     let folder = app.folder();
-    folder.create().map_err(Failure::from)?;
+    if !folder.path.exists() {
+        // There is no lab, and looking makes no folders.
+        app.record()?;
+    }
     ProgressFile::open(&folder.progress()).map_err(Failure::from)
 }
 
