@@ -32,22 +32,15 @@ impl Ran {
 #[derive(Debug)]
 pub(crate) struct Home {
     dir: tempfile::TempDir,
-    env: Vec<(String, String)>,
 }
 
 impl Home {
     pub(crate) fn new() -> Self {
-        Home { dir: tempfile::tempdir().expect("a temp dir"), env: Vec::new() }
+        Home { dir: tempfile::tempdir().expect("a temp dir") }
     }
 
     pub(crate) fn path(&self) -> &Path {
         self.dir.path()
-    }
-
-    /// Adds a variable to what the commands see.
-    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
-        self.env.push((name.to_owned(), value.to_owned()));
-        self
     }
 
     /// The command with only this environment.
@@ -60,7 +53,7 @@ impl Home {
             .env("LANG", "C.UTF-8")
             .env("XDG_RUNTIME_DIR", self.path().join("run"));
         std::fs::create_dir_all(self.path().join("run")).expect("a folder");
-        command.envs(self.env.iter().map(|(k, v)| (k, v))).current_dir(self.path()).stdin(Stdio::null());
+        command.current_dir(self.path()).stdin(Stdio::null());
         command
     }
 
