@@ -29,6 +29,9 @@ pub struct Entry {
     pub by: String,
     /// `seen`, or `not-observed` for a state that was reached while nobody could see how.
     pub result: &'static str,
+    /// The revision of the change: kinds are watched one by one, and this is their common order.
+    #[serde(skip)]
+    pub revision: u64,
 }
 
 /// The journal of a step.
@@ -63,7 +66,7 @@ impl Journal {
             self.states.insert(seen.key.clone(), to.clone());
         }
         let (by, at) = writer(&from, before.as_ref(), &seen.object, seen.deleted);
-        self.entries.push(Entry { object: seen.key.clone(), from, to, at, by, result: "seen" });
+        self.entries.push(Entry { object: seen.key.clone(), from, to, at, by, result: "seen", revision: seen.revision });
         self.entries.last()
     }
 
@@ -74,16 +77,18 @@ impl Journal {
             let known = self.states.get(key).cloned().unwrap_or_else(|| NONE.to_owned());
             if known != now {
                 let (by, at) = writer(&known, None, object, false);
-                self.entries.push(Entry { object: key.clone(), from: known, to: now.clone(), at, by, result: "not-observed" });
+                self.entries.push(Entry { object: key.clone(), from: known, to: now.clone(), at, by, result: "not-observed", revision: u64::MAX });
                 self.states.insert(key.clone(), now);
             }
         }
     }
 
-    /// The entries so far.
+    /// The entries so far, in the order in which they happened.
     #[must_use]
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
+    pub fn entries(&self) -> Vec<Entry> {
+        let mut entries = self.entries.clone();
+        entries.sort_by_key(|e| e.revision);
+        entries
     }
 }
 

@@ -159,7 +159,7 @@ pub async fn verify(
         result: if passed { Verdict::Passed } else { Verdict::NotYet },
         lesson_passed: passed && index + 1 == steps,
         checks: outcomes,
-        transitions: journal.entries().to_vec(),
+        transitions: journal.entries(),
         history_complete: view.complete,
         kubernetes: if passed { Vec::new() } else { diagnose::quotes(&view.objects) },
         diagnosis: if passed { None } else { diagnosis },

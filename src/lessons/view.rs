@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::stream::{BoxStream, SelectAll, select_all};
 use futures::{StreamExt as _, TryStreamExt as _};
 use kube::Client;
-use kube::api::{DynamicObject, ListParams, WatchEvent, WatchParams};
+use kube::api::{Api, DynamicObject, ListParams, WatchEvent, WatchParams};
 use serde_json::Value;
 
 use crate::client::apply::api_of;
@@ -40,7 +40,7 @@ pub struct View {
     listed_by_kind: BTreeMap<String, u64>,
     /// Nothing since the step's begin was missed.
     pub complete: bool,
-    changes: SelectAll<BoxStream<'static, Result<Seen, ClientError>>>,
+    changes: SelectAll<Changes>,
 }
 
 impl std::fmt::Debug for View {
@@ -85,33 +85,38 @@ async fn list_by_kind(
 pub async fn open(client: &Client, kinds: &Kinds, namespace: &str, extra: &[String], since: &str) -> Result<View, ClientError> {
     let (objects, listed_by_kind) = list_by_kind(client, kinds, namespace, extra).await?;
     let listed = listed_by_kind.values().copied().max().unwrap_or(0);
-    let mut complete = !since.is_empty();
-    let mut streams = Vec::new();
-    for name in wanted(extra) {
-        let kind = kinds.find(&name)?;
-        let api = api_of(client, kind, namespace);
-        let params = WatchParams::default().timeout(290);
+    let names = wanted(extra);
+    // Each kind may wait a little for its history: all of them at the same time.
+    let opened = names.iter().map(|name| async {
+        let kind = kinds.find(name)?;
         let now = listed_by_kind.get(&kind.singular).copied().unwrap_or(listed).to_string();
-        let from = if since.is_empty() { now.clone() } else { since.to_owned() };
-        let of_kind = kind.clone();
-        let mut stream = api.watch(&params, &from).await?.boxed();
-        // A revision that is too old shows in the first event; look at it only if it is there at once.
-        let first = tokio::time::timeout(std::time::Duration::from_millis(if since.is_empty() { 0 } else { 30 }), stream.next())
-            .await
-            .ok()
-            .flatten();
-        let first = match first {
-            Some(Ok(WatchEvent::Error(status))) if status.code == 410 => {
-                complete = false;
-                stream = api.watch(&params, &now).await?.boxed();
-                None
-            }
-            other => other,
-        };
-        let all = futures::stream::iter(first).chain(stream).map_err(ClientError::from);
-        streams.push(all.try_filter_map(move |event| futures::future::ready(Ok(seen(&of_kind, event)))).boxed());
-    }
-    Ok(View { objects, listed, listed_by_kind, complete, changes: select_all(streams) })
+        changes_of(&api_of(client, kind, namespace), kind.clone(), since, &now).await
+    });
+    let opened = futures::future::try_join_all(opened).await?;
+    let complete = !since.is_empty() && opened.iter().all(|(complete, _)| *complete);
+    let changes = select_all(opened.into_iter().map(|(_, changes)| changes));
+    Ok(View { objects, listed, listed_by_kind, complete, changes })
+}
+
+type Changes = BoxStream<'static, Result<Seen, ClientError>>;
+
+/// The changes of one kind from `since` (empty, or too old for the server: from `now`); says whether it is from `since`.
+async fn changes_of(api: &Api<DynamicObject>, kind: Kind, since: &str, now: &str) -> Result<(bool, Changes), ClientError> {
+    let params = WatchParams::default().timeout(290);
+    let mut complete = true;
+    let mut stream = api.watch(&params, if since.is_empty() { now } else { since }).await?.boxed();
+    // A revision that is too old shows in the first event; look at it only if it is there at once.
+    let patience = std::time::Duration::from_millis(if since.is_empty() { 0 } else { 30 });
+    let first = match tokio::time::timeout(patience, stream.next()).await.ok().flatten() {
+        Some(Ok(WatchEvent::Error(status))) if status.code == 410 => {
+            complete = false;
+            stream = api.watch(&params, now).await?.boxed();
+            None
+        }
+        other => other,
+    };
+    let all = futures::stream::iter(first).chain(stream).map_err(ClientError::from);
+    Ok((complete, all.try_filter_map(move |event| futures::future::ready(Ok(seen(&kind, event)))).boxed()))
 }
 
 impl View {
