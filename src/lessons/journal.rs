@@ -77,7 +77,15 @@ impl Journal {
             let known = self.states.get(key).cloned().unwrap_or_else(|| NONE.to_owned());
             if known != now {
                 let (by, at) = writer(&known, None, object, false);
-                self.entries.push(Entry { object: key.clone(), from: known, to: now.clone(), at, by, result: "not-observed", revision: u64::MAX });
+                self.entries.push(Entry {
+                    object: key.clone(),
+                    from: known,
+                    to: now.clone(),
+                    at,
+                    by,
+                    result: "not-observed",
+                    revision: u64::MAX,
+                });
                 self.states.insert(key.clone(), now);
             }
         }

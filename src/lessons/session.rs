@@ -1,5 +1,6 @@
 //! A learner's way through a lesson: begin a step, write the files to edit, reset.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -149,6 +150,21 @@ impl<'a> Session<'a> {
         }
         apply::delete(&self.client, kind, "", name).await?;
         wait::gone(api, name, Duration::from_secs(90)).await?;
+        Ok(())
+    }
+
+    /// Deletes pods and waits until they are gone.
+    ///
+    /// # Errors
+    /// When the server refuses, or they do not go.
+    pub async fn end_pods(&self, namespace: &str, pods: &BTreeSet<String>) -> Result<(), LessonError> {
+        let kind = self.kinds.find("pods")?;
+        for pod in pods {
+            apply::delete(&self.client, kind, namespace, pod).await?;
+        }
+        for pod in pods {
+            wait::gone(api_of(&self.client, kind, namespace), pod, Duration::from_secs(60)).await?;
+        }
         Ok(())
     }
 

@@ -124,7 +124,10 @@ impl Page<'_> {
                 None => self.words(&text, self.style.last().copied()),
             },
             Event::Code(text) => {
-                self.push(Word { text: text.to_string(), style: Some(Style::Literal), space: false });
+                // Without colour only the marks tell a literal from prose.
+                let styled = self.terminal.styled(Style::Literal, "x") != "x";
+                let text = if styled { text.to_string() } else { format!("`{text}`") };
+                self.push(Word { text, style: Some(Style::Literal), space: false });
             }
             Event::SoftBreak => self.words(" ", None),
             Event::HardBreak => self.flush(),
@@ -183,6 +186,8 @@ impl Page<'_> {
         let mut line = self.prefix();
         let mut used = table::width(&line);
         let mut empty = true;
+        // A line may end after a wide character, whatever follows; not after an opening bracket.
+        let mut may_end = false;
         let mut iter = words.into_iter().peekable();
         while let Some(word) = iter.next() {
             // What follows without a space stays on the line: closing punctuation must not begin one.
@@ -194,7 +199,7 @@ impl Page<'_> {
                 width += table::width(&next.text);
             }
             let space = usize::from(word.space && !empty);
-            let breaks = word.space || is_wide_text(&word.text);
+            let breaks = word.space || is_wide_text(&word.text) || (may_end && !must_not_begin(&word.text));
             if !empty && breaks && used + space + width > self.columns {
                 self.out.push_str(line.trim_end());
                 self.out.push('\n');
@@ -207,6 +212,7 @@ impl Page<'_> {
                 used += 1;
             }
             used += table::width(&word.text);
+            may_end = word.text.chars().next_back().is_some_and(|c| is_wide(c) && !"（“‘《「【".contains(c));
             match word.style {
                 Some(style) => line.push_str(&self.terminal.styled(style, &word.text)),
                 None => line.push_str(&word.text),
@@ -258,7 +264,7 @@ mod tests {
     #[test]
     fn paragraphs_wrap_and_code_stays() {
         let text = plain("One two three\nfour `five`, six.\n\n```\nkubectl get   pods\n```\n\n- a\n- b `c`\n", 20);
-        assert_eq!(text, "One two three four\nfive, six.\n\n    kubectl get   pods\n\n- a\n- b c");
+        assert_eq!(text, "One two three four\n`five`, six.\n\n    kubectl get   pods\n\n- a\n- b `c`");
     }
 
     #[test]
@@ -269,6 +275,8 @@ mod tests {
             assert!(!line.starts_with('，') && !line.starts_with('。'), "{line}");
         }
         assert_eq!(text.replace('\n', ""), "调度器只试了一次，然后等待变化。");
+        let mixed = plain("两个量之间没有这个运算符。quantity要用方法来比较：`compareTo`、`isLessThan`。", 30);
+        assert!(mixed.lines().all(|line| crate::ui::table::width(line) <= 30), "{mixed}");
     }
 
     #[test]

@@ -137,11 +137,12 @@ async fn next(app: &App, library: &Library, skip: bool) -> Result<u8, Failure> {
         app.terminal.line(app.terminal.text("lessons.all-done", &[("count", &library.entries().len())]))?;
         return Ok(0);
     };
-    begin(app, entry, &mut file).await
+    begin(app, library, entry, &mut file).await
 }
 
-async fn begin(app: &App, entry: &Entry, file: &mut ProgressFile) -> Result<u8, Failure> {
+async fn begin(app: &App, library: &Library, entry: &Entry, file: &mut ProgressFile) -> Result<u8, Failure> {
     let session = session(app, entry).await?;
+    give_back(app, library, &session, &file.progress).await?;
     if let Some(lack) = session.lacks().await.map_err(Failure::from)? {
         let mut failure = Failure::from(LessonError::Needs { lesson: entry.lesson.id.clone(), need: lack.need });
         for (namespace, pods) in lack.held_by.iter().filter(|(_, pods)| !pods.is_empty()) {
@@ -156,6 +157,23 @@ async fn begin(app: &App, entry: &Entry, file: &mut ProgressFile) -> Result<u8, 
     session.begin(step, &mut file.progress, SystemClock.now()).await.map_err(Failure::from)?;
     file.save().map_err(Failure::from)?;
     show_step(app, &session, step)
+}
+
+/// Ends pods of lessons that have passed, when they hold devices that the next lesson needs. Claims stay, and so does what is not a lesson's.
+async fn give_back(app: &App, library: &Library, session: &Session<'_>, progress: &Progress) -> Result<(), Failure> {
+    let Some(lack) = session.lacks().await.map_err(Failure::from)? else { return Ok(()) };
+    for (namespace, pods) in &lack.held_by {
+        let passed = library
+            .entries()
+            .iter()
+            .find(|e| e.lesson.namespace() == *namespace && progress.lessons.get(&e.lesson.id).is_some_and(|l| l.passed_at.is_some()));
+        let Some(passed) = passed else { continue };
+        let names = pods.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        app.terminal
+            .progress(app.terminal.text("lesson.gives-back", &[("id", &passed.lesson.id), ("namespace", namespace), ("pods", &names)]));
+        session.end_pods(namespace, pods).await.map_err(Failure::from)?;
+    }
+    Ok(())
 }
 
 /// Shows a step; on a terminal the prediction is asked for.
