@@ -25,6 +25,8 @@ pub(crate) enum Callee {
     /// The first overload that the arguments fit.
     Dispatch(&'static Function),
     Pattern(Pattern),
+    /// The arguments are literals: the result, computed beforehand. It costs as if it were computed each time.
+    Known(Result<Value, Fault>),
     Missing,
 }
 
@@ -47,6 +49,10 @@ pub(super) fn resolve(function: &str, only: Option<&'static Overload>, args: Vec
     {
         return run(name, &callee, std::slice::from_ref(value)).map(Op::Const).map_err(|fault| fault.message().to_owned());
     }
+    let callee = match known(name, &callee, &args) {
+        Some(result) => Callee::Known(result),
+        None => callee,
+    };
     let pattern = match (name, args.get(1).and_then(Step::constant)) {
         ("matches" | "find" | "findAll", Some(Value::String(pattern))) => Some(Pattern::new(pattern)?),
         _ => None,
@@ -55,6 +61,15 @@ pub(super) fn resolve(function: &str, only: Option<&'static Overload>, args: Vec
         args.len() > 2 || pattern.is_some() || matches!(callee, Callee::Dispatch(_)) || only.is_some_and(|o| o.id == "string_format");
     let callee = pattern.map_or(callee, Callee::Pattern);
     Ok(Op::Call(Box::new(CallStep { function: name, overload: only.map_or("", |overload| overload.id), args, callee, stops })))
+}
+
+/// The result of reading a literal, such as `quantity("10Gi")`.
+fn known(name: &str, callee: &Callee, args: &[Step]) -> Option<Result<Value, Fault>> {
+    if !matches!(name, "quantity" | "isQuantity" | "semver" | "isSemver" | "ip" | "isIP" | "cidr" | "isCIDR" | "url" | "isURL") {
+        return None;
+    }
+    let values: Option<Vec<Value>> = args.iter().map(|arg| arg.constant().cloned()).collect();
+    values.map(|values| run(name, callee, &values))
 }
 
 /// Functions that are evaluated beforehand when their argument is a constant.
@@ -67,6 +82,7 @@ pub(crate) fn run(function: &str, callee: &Callee, args: &[Value]) -> Result<Val
     match callee {
         Callee::Operator(native) => native(args),
         Callee::Pattern(pattern) => pattern.run(function, args),
+        Callee::Known(result) => result.clone(),
         // These say themselves what they do not take.
         Callee::Overload(native, overload) if matches!(overload.id, "contains_string" | "ends_with_string" | "starts_with_string") => {
             native(args)

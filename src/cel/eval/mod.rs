@@ -114,9 +114,12 @@ impl Machine<'_, '_> {
     }
 
     fn equality(&mut self, step: &Step, sides: &[Step; 2], negated: bool) -> Answer {
-        let (left, right) = (self.eval(&sides[0]), self.eval(&sides[1]));
-        let result = match (left, right) {
-            (Err(abort @ Fault::Abort(_)), _) | (_, Err(abort @ Fault::Abort(_))) => return Err(abort),
+        let left = self.eval(&sides[0]);
+        if let Err(Fault::Abort(_)) = left {
+            return left;
+        }
+        let result = match (left, self.eval(&sides[1])) {
+            (_, Err(abort @ Fault::Abort(_))) => return Err(abort),
             (Err(fault), _) | (_, Err(fault)) => Err(fault),
             (Ok(left), Ok(right)) => match equal(&left, &right) {
                 // What cannot be compared is not equal.

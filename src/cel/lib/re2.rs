@@ -10,6 +10,9 @@ pub(super) fn translate(pattern: &str) -> Result<String, String> {
     let mut rest = pattern;
     // Whether the last item is a repetition.
     let mut repeated = false;
+    // How often the last item counts, and the most that something in each open group does.
+    let mut last = 1;
+    let mut groups = vec![1];
     while let Some(c) = rest.chars().next() {
         let mut step = c.len_utf8();
         let mut repeats = false;
@@ -18,13 +21,24 @@ pub(super) fn translate(pattern: &str) -> Result<String, String> {
             '[' => step = class(rest, &mut out)?,
             '(' => {
                 check_flags(rest)?;
+                groups.push(1);
+                out.push(c);
+            }
+            ')' => {
+                last = groups.pop().unwrap_or(1);
+                groups.iter_mut().rev().take(1).for_each(|group| *group = last.max(*group));
                 out.push(c);
             }
             '*' | '+' | '?' | '{' => match repetition(rest)? {
-                Some(length) => {
+                Some((length, count)) => {
                     if repeated {
                         return Err("invalid nested repetition operator".to_owned());
                     }
+                    last = count.max(1).saturating_mul(last);
+                    if last > 1000 {
+                        return Err("invalid repeat count".to_owned());
+                    }
+                    groups.iter_mut().rev().take(1).for_each(|group| *group = last.max(*group));
                     // A question mark behind it makes it lazy.
                     step = length + usize::from(rest[length..].starts_with('?'));
                     out.push_str(&rest[..step]);
@@ -36,15 +50,18 @@ pub(super) fn translate(pattern: &str) -> Result<String, String> {
             other => out.push(other),
         }
         repeated = repeats;
+        if !repeats && c != ')' {
+            last = 1;
+        }
         rest = &rest[step..];
     }
     Ok(out)
 }
 
-/// The length of a repetition operator, `None` for a brace that is none.
-fn repetition(rest: &str) -> Result<Option<usize>, String> {
+/// The length of a repetition operator and its count, `None` for a brace that is none.
+fn repetition(rest: &str) -> Result<Option<(usize, u32)>, String> {
     if !rest.starts_with('{') {
-        return Ok(Some(1));
+        return Ok(Some((1, 1)));
     }
     let Some(end) = rest.find('}') else { return Ok(None) };
     let (min, max) = match rest[1..end].split_once(',') {
@@ -60,7 +77,7 @@ fn repetition(rest: &str) -> Result<Option<usize>, String> {
     if count(min) > 1000 || upper.is_some_and(|upper| upper > 1000 || upper < count(min)) {
         return Err("invalid repeat count".to_owned());
     }
-    Ok(Some(end + 1))
+    Ok(Some((end + 1, upper.unwrap_or_else(|| count(min)))))
 }
 
 /// Refuses flags that only the crate has.
@@ -102,7 +119,13 @@ fn escape(rest: &str, out: &mut String, in_class: bool) -> Result<usize, String>
         }
         'b' if !in_class => out.push_str("(?-u:\\b)"),
         'A' | 'z' | 'B' if !in_class => out.push_str(&rest[..2]),
-        'a' | 'f' | 't' | 'n' | 'r' | 'v' | 'x' | 'p' | 'P' => out.push_str(&rest[..2]),
+        'x' | 'p' | 'P' => {
+            let braced = if rest[2..].starts_with('{') { rest.find('}').map(|end| end + 1) } else { None };
+            let length = braced.unwrap_or(2);
+            out.push_str(&rest[..length]);
+            return Ok(length);
+        }
+        'a' | 'f' | 't' | 'n' | 'r' | 'v' => out.push_str(&rest[..2]),
         '<' | '>' => out.push(c),
         c if c.is_ascii_punctuation() => out.push_str(&rest[..2]),
         c if !c.is_ascii() || c.is_ascii_alphanumeric() => return Err("invalid escape sequence".to_owned()),
@@ -110,6 +133,10 @@ fn escape(rest: &str, out: &mut String, in_class: bool) -> Result<usize, String>
     }
     Ok(1 + c.len_utf8())
 }
+
+/// The classes with names.
+const POSIX: &[&str] =
+    &["alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word", "xdigit"];
 
 /// Writes a character class; its length.
 fn class(rest: &str, out: &mut String) -> Result<usize, String> {
@@ -129,6 +156,10 @@ fn class(rest: &str, out: &mut String) -> Result<usize, String> {
             '\\' => at += escape(&rest[at..], out, true)?,
             '[' if rest[at..].starts_with("[:") && rest[at..].contains(":]") => {
                 let end = at + rest[at..].find(":]").unwrap_or(0) + 2;
+                let name = rest[at + 2..end - 2].trim_start_matches('^');
+                if !POSIX.contains(&name) {
+                    return Err("invalid character class range".to_owned());
+                }
                 out.push_str(&rest[at..end]);
                 at = end;
             }
@@ -181,6 +212,7 @@ mod tests {
             (r"(?i)ABC", "abc", true),
             (r"(?P<n>a)(?<m>b)", "ab", true),
             (r"^[\S]+$", "ab", true),
+            (r"^\p{Greek}\x{41}\x42[\p{Lu}]$", "λABC", true),
         ] {
             assert_eq!(finds(pattern, text), Ok(expected), "{pattern} on {text}");
         }
@@ -188,7 +220,22 @@ mod tests {
 
     #[test]
     fn what_go_refuses_is_refused() {
-        for pattern in [r"a**", r"a{1001}", r"a{2,1}", r"(?x)a", r"(?=a)", r"(a", r"[a", r"a\", r"\1", r"\Z", r"*a", r"(?<!a)b"] {
+        for pattern in [
+            r"a**",
+            r"a{1001}",
+            r"a{2,1}",
+            r"(?x)a",
+            r"(?=a)",
+            r"(a",
+            r"[a",
+            r"a\",
+            r"\1",
+            r"\Z",
+            r"*a",
+            r"(?<!a)b",
+            r"[[:nope:]]",
+            r"(a{100}){20}",
+        ] {
             assert!(finds(pattern, "").is_err(), "{pattern}");
         }
     }
