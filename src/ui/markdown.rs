@@ -186,21 +186,13 @@ impl Page<'_> {
         let mut line = self.prefix();
         let mut used = table::width(&line);
         let mut empty = true;
-        // A line may end after a wide character, whatever follows; not after an opening bracket.
-        let mut may_end = false;
-        let mut iter = words.into_iter().peekable();
-        while let Some(word) = iter.next() {
-            // What follows without a space stays on the line: closing punctuation must not begin one.
-            let mut width = table::width(&word.text);
-            if let Some(next) = iter.peek()
-                && !next.space
-                && must_not_begin(&next.text)
-            {
-                width += table::width(&next.text);
-            }
+        for (index, word) in words.iter().enumerate() {
+            // What no line may break within stays together: a bracket with its word, closing punctuation with what it closes.
+            let together = (index + 1..words.len()).find(|next| may_break(&words, *next)).unwrap_or(words.len());
+            let width: usize =
+                words[index..together].iter().enumerate().map(|(n, w)| table::width(&w.text) + usize::from(n > 0 && w.space)).sum();
             let space = usize::from(word.space && !empty);
-            let breaks = word.space || is_wide_text(&word.text) || (may_end && !must_not_begin(&word.text));
-            if !empty && breaks && used + space + width > self.columns {
+            if !empty && may_break(&words, index) && used + space + width > self.columns {
                 self.out.push_str(line.trim_end());
                 self.out.push('\n');
                 line = self.prefix();
@@ -212,7 +204,6 @@ impl Page<'_> {
                 used += 1;
             }
             used += table::width(&word.text);
-            may_end = word.text.chars().next_back().is_some_and(|c| is_wide(c) && !"（“‘《「【".contains(c));
             match word.style {
                 Some(style) => line.push_str(&self.terminal.styled(style, &word.text)),
                 None => line.push_str(&word.text),
@@ -245,6 +236,14 @@ fn is_wide_text(text: &str) -> bool {
     text.chars().next().is_some_and(is_wide)
 }
 
+/// Whether a line may end before this word: at a space, and on either side of a wide character that is no bracket or punctuation.
+fn may_break(words: &[Word], index: usize) -> bool {
+    let (Some(word), Some(before)) = (words.get(index), index.checked_sub(1).and_then(|i| words.get(i))) else { return true };
+    let after_wide = before.text.chars().next_back().is_some_and(is_wide);
+    let opens = before.text.chars().next_back().is_some_and(|c| "(（“‘《「【".contains(c));
+    word.space || (!opens && !must_not_begin(&word.text) && (after_wide || is_wide_text(&word.text)))
+}
+
 fn must_not_begin(text: &str) -> bool {
     text.chars().next().is_some_and(|c| ".,;:!?)。，；：！？、）”’…".contains(c))
 }
@@ -265,6 +264,11 @@ mod tests {
     fn paragraphs_wrap_and_code_stays() {
         let text = plain("One two three\nfour `five`, six.\n\n```\nkubectl get   pods\n```\n\n- a\n- b `c`\n", 20);
         assert_eq!(text, "One two three four\n`five`, six.\n\n    kubectl get   pods\n\n- a\n- b `c`");
+    }
+
+    #[test]
+    fn a_bracket_stays_with_what_it_encloses() {
+        assert_eq!(plain("Let it ask for all (`mode: All`), and run.", 24), "Let it ask for all\n(`mode: All`), and run.");
     }
 
     #[test]
