@@ -22,6 +22,17 @@ pub struct ContainerLog {
     pub lines: Vec<Line>,
     /// True once the container has ended.
     pub ended: bool,
+    /// What its processes have around them, for further commands in it.
+    pub surroundings: Option<Arc<Surroundings>>,
+}
+
+/// What the processes of a container have around them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The environment, in order.
+    pub environment: Vec<(String, String)>,
+    /// The host name.
+    pub hostname: String,
 }
 
 /// By pod uid and container name.
@@ -40,8 +51,10 @@ impl Logs {
     }
 
     /// A new instance of the container starts: its log begins anew.
-    pub fn begin(&self, pod_uid: &str, container: &str) {
-        self.change(pod_uid, container, |log| *log = ContainerLog::default());
+    pub fn begin(&self, pod_uid: &str, container: &str, surroundings: Surroundings) {
+        self.change(pod_uid, container, |log| {
+            *log = ContainerLog { surroundings: Some(Arc::new(surroundings)), ..ContainerLog::default() }
+        });
     }
 
     /// Says that the container has ended.

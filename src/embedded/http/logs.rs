@@ -38,7 +38,7 @@ pub(super) fn answer(call: &Call, address: &Address) -> Result<Answer, Status> {
 }
 
 /// The container that is meant: the one named, the annotated default, or the only one.
-fn container(pod: &Value, pod_name: &str, asked: &str) -> Result<String, Status> {
+pub(super) fn container(pod: &Value, pod_name: &str, asked: &str) -> Result<String, Status> {
     let names = |field: &str| -> Vec<String> {
         let list = pod["spec"][field].as_array().map_or(&[][..], Vec::as_slice);
         list.iter().filter_map(|container| container["name"].as_str()).map(str::to_owned).collect()

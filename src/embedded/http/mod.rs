@@ -13,6 +13,7 @@
 
 mod body;
 mod certificate;
+mod exec;
 mod kubeconfig;
 mod logs;
 mod negotiate;

@@ -137,7 +137,7 @@ async fn serve(stream: TcpStream, tls: TlsAcceptor, gate: Arc<Gate>, stop: Cance
     // Header names as Go writes them: scripts that look for `Content-Type` find it.
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD).title_case_headers(true);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

@@ -15,7 +15,7 @@ use super::negotiate::{Format, Shape, negotiate};
 use super::query::Query;
 use super::respond::{self, Answer, Body};
 use super::route::{Address, Route, route};
-use super::{body, logs, read, reviews, write};
+use super::{body, exec, logs, read, reviews, write};
 use crate::embedded::api::{Api, Caller, Status, discovery, document::Document, openapi};
 
 /// The API as a `tower` service, generic over the request's body. Cheap to clone; never fails, a refusal is an answer.
@@ -75,7 +75,8 @@ impl Service {
         B: http_body::Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (parts, request_body) = request.into_parts();
+        let (mut parts, request_body) = request.into_parts();
+        let upgrade = parts.extensions.remove::<hyper::upgrade::OnUpgrade>();
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let caller = self.caller(&parts.headers, &query);
         let call = Call {
@@ -88,7 +89,7 @@ impl Service {
         };
         let path = parts.uri.path();
         let done = match route(path) {
-            Route::Objects(address) => objects(&call, &address, request_body).await,
+            Route::Objects(address) => objects(&call, &address, request_body, upgrade).await,
             Route::Review(plural) => match body::collect(request_body).await {
                 Ok(bytes) => reviews::answer(&call, plural, &bytes),
                 Err(status) => Err(status),
@@ -244,14 +245,17 @@ fn paths() -> Vec<String> {
     paths
 }
 
-async fn objects<B>(call: &Call, address: &Address, request_body: B) -> Result<Answer, Status>
+async fn objects<B>(call: &Call, address: &Address, request_body: B, upgrade: Option<hyper::upgrade::OnUpgrade>) -> Result<Answer, Status>
 where
     B: http_body::Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let of_pod = address.resource == &crate::embedded::api::resource::PODS;
-    if of_pod && matches!(address.subresource.as_str(), "exec" | "attach" | "portforward" | "proxy") {
+    if of_pod && matches!(address.subresource.as_str(), "attach" | "portforward" | "proxy") {
         return Err(not_simulated(&address.subresource));
+    }
+    if of_pod && address.subresource == "exec" {
+        return exec::answer(call, address, upgrade);
     }
     let log = of_pod && address.subresource == "log";
     match call.method {

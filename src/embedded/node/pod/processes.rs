@@ -11,7 +11,7 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 use super::environment::expand;
 use super::runtime::Which;
 use crate::base::clock::SharedClock;
-use crate::embedded::logs::{Line, Logs};
+use crate::embedded::logs::{Line, Logs, Surroundings};
 use crate::embedded::node::container::{Output, Process, Program, Signals};
 
 /// How many lines of a container are kept.
@@ -41,7 +41,8 @@ impl Processes {
     /// are set and what it prints at once is in the log.
     pub(super) async fn start(&mut self, which: Which, start: Start<'_>, logs: &Logs, clock: &SharedClock) {
         let name = start.container["name"].as_str().unwrap_or_default();
-        logs.begin(start.pod_uid, name);
+        let surroundings = Surroundings { environment: start.environment.clone(), hostname: start.hostname.to_owned() };
+        logs.begin(start.pod_uid, name, surroundings);
         let output = Arc::new(LogOutput {
             logs: logs.clone(),
             clock: Arc::clone(clock),
