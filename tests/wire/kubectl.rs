@@ -82,6 +82,12 @@ fn the_tutorial_with_kubectl() {
     assert!(described.ok().contains("Successfully assigned w/pod0 to dra-lab-worker"), "{}", described.stdout);
     let logs = wire.kubectl(&["logs", "pod0", "-n", "w"]);
     assert!(logs.ok().contains("gpu-0"), "{}", logs.stdout);
+    let exec = wire.kubectl(&["exec", "pod0", "-n", "w", "--", "env"]);
+    assert!(exec.ok().contains("GPU_DEVICE_0=gpu-0"), "{}", exec.stdout);
+    let exec = wire.kubectl(&["exec", "pod0", "-n", "w", "--", "sh", "-c", "echo $GPU_DEVICE_0; exit 3"]);
+    assert_eq!((exec.code, exec.stdout.as_str()), (3, "gpu-0\n"), "{}", exec.stderr);
+    let exec = wire.kubectl(&["exec", "pod0", "-n", "w", "--", "python3"]);
+    assert!(exec.code != 0 && exec.stderr.contains("containers are simulated"), "{}", exec.stderr);
     let events = wire.kubectl(&["events", "-n", "w"]);
     for reason in ["Scheduled", "Pulled", "Created", "Started"] {
         assert!(events.ok().contains(reason), "{reason}\n{}", events.stdout);

@@ -15,9 +15,10 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use super::logs::container;
 use super::respond::{Answer, full};
@@ -115,7 +116,7 @@ async fn serve(upgrade: OnUpgrade, exec: Exec, clock: crate::base::clock::Shared
     };
     // A client that has gone needs no goodbye.
     let _ = send(&mut socket, STATUS, status.to_string().as_bytes()).await;
-    let _ = socket.close(None).await;
+    let _ = socket.close(Some(CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() })).await;
 }
 
 async fn send<S>(socket: &mut WebSocketStream<S>, channel: u8, bytes: &[u8]) -> Result<(), tokio_tungstenite::tungstenite::Error>

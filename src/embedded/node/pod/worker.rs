@@ -27,9 +27,6 @@ pub(crate) const SYNC: Duration = Duration::from_secs(66);
 pub(crate) const RETRY: Duration = Duration::from_secs(11);
 /// The least grace that a container gets (`minimumGracePeriodInSeconds`).
 const LEAST_GRACE: i64 = 2;
-/// Between the last status of a pod with claims and its removal: the controller gives the reservation up in that
-/// time. A kubelet takes 0.2 to 0.6 s there, to clean up volumes and control groups.
-const CLEANUP: Duration = Duration::from_millis(100);
 /// What the log of a container says that went on while the lab was away.
 const RESUMED: &str = "[dralab] the lab was restarted: this container went on, its log begins anew";
 
@@ -313,13 +310,6 @@ impl Worker {
                 self.runtime.sandbox = Sandbox::Stopped;
             }
             self.write(Stage::Over);
-            let claims = self.pod["spec"]["resourceClaims"].as_array().is_some_and(|claims| !claims.is_empty());
-            if claims && !self.gone {
-                tokio::select! {
-                    () = self.node.shutdown.cancelled() => return Outcome::Shutdown,
-                    () = self.node.clock.sleep(CLEANUP) => {}
-                }
-            }
         }
         Outcome::End
     }
