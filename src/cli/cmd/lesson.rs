@@ -1,20 +1,18 @@
-//! `lesson …` and `verify`.
-
-use std::time::Duration;
+//! `lesson …`.
 
 use serde_json::json;
 
 use crate::base::clock::{Clock as _, SystemClock};
-use crate::base::failure::{Failure, Kind};
+use crate::base::failure::Failure;
 use crate::cli::app::App;
-use crate::cli::args::{Format, LessonCommand, StatusArgs, VerifyArgs};
+use crate::cli::args::{Format, LessonCommand, StatusArgs};
 use crate::cli::cmd::lab::lab_command;
 use crate::lessons::format::Step;
 use crate::lessons::library::Entry;
 use crate::lessons::progress::{self, Progress, ProgressFile};
 use crate::lessons::run::{self, Ended};
 use crate::lessons::session::Session;
-use crate::lessons::verify::{self, Patience, Verdict};
+use crate::lessons::verify::Patience;
 use crate::lessons::{LessonError, Library, actions};
 use crate::ui;
 use crate::ui::terminal::Style;
@@ -46,7 +44,7 @@ pub async fn session<'e>(app: &App, entry: &'e Entry) -> Result<Session<'e>, Fai
     Session::new(client, entry, work, app.kubectl_word(), &app.lab).await.map_err(Failure::from)
 }
 
-fn open_progress(app: &App) -> Result<ProgressFile, Failure> {
+pub(super) fn open_progress(app: &App) -> Result<ProgressFile, Failure> {
     let folder = app.folder();
     if !folder.path.exists() {
         // There is no lab, and looking makes no folders.
@@ -56,7 +54,7 @@ fn open_progress(app: &App) -> Result<ProgressFile, Failure> {
 }
 
 /// The lesson that is named, else the current one, else (for showing) the next one.
-fn named<'l>(library: &'l Library, progress: &Progress, id: Option<&str>) -> Result<&'l Entry, LessonError> {
+pub(super) fn named<'l>(library: &'l Library, progress: &Progress, id: Option<&str>) -> Result<&'l Entry, LessonError> {
     match id.or(progress.current.as_deref()) {
         Some(id) => library.find(id),
         None => Err(LessonError::NoCurrent),
@@ -64,7 +62,7 @@ fn named<'l>(library: &'l Library, progress: &Progress, id: Option<&str>) -> Res
 }
 
 /// The step that the learner is at, else the first.
-fn current_step<'e>(entry: &'e Entry, progress: &Progress) -> Result<&'e Step, Failure> {
+pub(super) fn current_step<'e>(entry: &'e Entry, progress: &Progress) -> Result<&'e Step, Failure> {
     let at = progress.lessons.get(&entry.lesson.id).and_then(|p| entry.lesson.step(&p.step));
     at.map(|(_, step)| step)
         .or_else(|| entry.lesson.steps.first())
@@ -117,6 +115,7 @@ fn list(app: &App, library: &Library, args: &StatusArgs) -> Result<u8, Failure> 
 async fn next(app: &App, library: &Library, skip: bool) -> Result<u8, Failure> {
     let mut file = open_progress(app)?;
     let is_passed = |progress: &Progress, id: &str| progress.lessons.get(id).is_some_and(|l| l.passed_at.is_some());
+    let mut left = false;
     if let Some(current) = file.progress.current.clone()
         && let Ok(entry) = library.find(&current)
         && !is_passed(&file.progress, &current)
@@ -124,6 +123,7 @@ async fn next(app: &App, library: &Library, skip: bool) -> Result<u8, Failure> {
         if skip {
             file.progress.lessons.entry(current).or_default().skipped = true;
             file.progress.current = None;
+            left = true;
             file.save().map_err(Failure::from)?;
         } else {
             app.terminal.progress(app.terminal.text("lesson.stays", &[("id", &entry.lesson.id)]));
@@ -131,13 +131,30 @@ async fn next(app: &App, library: &Library, skip: bool) -> Result<u8, Failure> {
             return show_step(app, &session, current_step(entry, &file.progress)?);
         }
     }
-    let open = |e: &&Entry| !file.progress.lessons.get(&e.lesson.id).is_some_and(|l| l.passed_at.is_some() || l.skipped);
-    let skipped = |e: &&Entry| file.progress.lessons.get(&e.lesson.id).is_some_and(|l| l.skipped && l.passed_at.is_none());
-    let Some(entry) = library.entries().iter().find(open).or_else(|| library.entries().iter().find(skipped).filter(|_| !skip)) else {
+    let mut entry = following(library, &file.progress, skip);
+    // With no lesson to leave, `--skip` leaves out the one that the cluster lacks something for.
+    if skip
+        && !left
+        && let Some(next) = entry
+        && session(app, next).await?.lacks().await.map_err(Failure::from)?.is_some()
+    {
+        file.progress.lessons.entry(next.lesson.id.clone()).or_default().skipped = true;
+        file.save().map_err(Failure::from)?;
+        entry = following(library, &file.progress, skip);
+    }
+    let Some(entry) = entry else {
         app.terminal.line(app.terminal.text("lessons.all-done", &[("count", &library.entries().len())]))?;
         return Ok(0);
     };
     begin(app, library, entry, &mut file).await
+}
+
+/// The first lesson that is open; then, unless lessons are being skipped, the first that was skipped.
+fn following<'l>(library: &'l Library, progress: &Progress, skip: bool) -> Option<&'l Entry> {
+    let of = |e: &&Entry| progress.lessons.get(&e.lesson.id);
+    let open = |e: &&Entry| !of(e).is_some_and(|l| l.passed_at.is_some() || l.skipped);
+    let skipped = |e: &&Entry| of(e).is_some_and(|l| l.skipped && l.passed_at.is_none());
+    library.entries().iter().find(open).or_else(|| library.entries().iter().find(skipped).filter(|_| !skip))
 }
 
 async fn begin(app: &App, library: &Library, entry: &Entry, file: &mut ProgressFile) -> Result<u8, Failure> {
@@ -336,71 +353,4 @@ async fn unattended(app: &App, library: &Library, ids: &[String], all: bool, out
         Format::Json => app.terminal.line(json!({"apiVersion": "dralab/v1", "kind": "LessonRun", "passed": passed, "failed": failed, "skipped": skipped, "lessons": results}).to_string())?,
     }
     Ok(u8::from(failed > 0 || passed == 0))
-}
-
-/// `verify`.
-///
-/// # Errors
-/// When the lab is not up, no lesson has begun, or the server cannot be asked.
-pub async fn verify(app: &App, args: &VerifyArgs) -> Result<u8, Failure> {
-    let library = Library::embedded().map_err(Failure::from)?;
-    // The lock is not held while verify waits: the learner may ask for a hint meanwhile.
-    let progress = progress::read(&app.folder().progress()).map_err(Failure::from)?;
-    let entry = named(&library, &progress, args.lesson.as_deref()).map_err(Failure::from)?;
-    let Some(lesson) = progress.lessons.get(&entry.lesson.id).cloned() else {
-        return Err(Failure::new(Kind::Usage, "DL-LESSON-03", format!("lesson \"{}\" has not begun", entry.lesson.id))
-            .hint(format!("begin it: `{}`", lab_command(app, &format!("lesson reset {}", entry.lesson.id)))));
-    };
-    let session = session(app, entry).await?;
-    let step = current_step(entry, &progress)?;
-    let json = args.output == Format::Json;
-    let patience = Patience { bound: args.timeout.map(Duration::from_secs), ..Patience::default() };
-    let report = verify::verify(&session, step, &lesson, patience, &mut |_| {}).await.map_err(Failure::from)?;
-    record(app, entry, &session, &report).await?;
-    if json {
-        let text = serde_json::to_string(&report)
-            .map_err(|error| Failure::new(Kind::Failed, "DL-OUT-02", "the answer cannot be written").because(&error))?;
-        app.terminal.line(text)?;
-    } else {
-        ui::lesson::report(&app.terminal, entry, &session.names, &report, true)?;
-        if let (Some(predict), Verdict::Passed) = (&step.predict, report.result) {
-            let made = lesson.predictions.get(&predict.ask);
-            let id = match made {
-                Some(made) if *made == predict.is => "verify.predicted-right",
-                Some(_) => "verify.predicted-wrong",
-                None => "verify.not-predicted",
-            };
-            app.terminal.line(app.terminal.text(id, &[("made", &made.cloned().unwrap_or_default()), ("is", &predict.is)]))?;
-        }
-        after(app, entry, &session, &report)?;
-    }
-    Ok(if report.result == Verdict::Passed { 0 } else { Kind::NotSatisfied.exit_code() })
-}
-
-/// Records the verdict: an attempt, the next step's begin, or that the lesson has passed.
-async fn record(app: &App, entry: &Entry, session: &Session<'_>, report: &verify::Report) -> Result<(), Failure> {
-    let mut file = open_progress(app)?;
-    file.progress.lessons.entry(entry.lesson.id.clone()).or_default().attempts += 1;
-    if report.result == Verdict::Passed {
-        if report.lesson_passed {
-            run::passed(&mut file.progress, &entry.lesson.id, SystemClock.now());
-        } else if let Some(step) = entry.lesson.steps.get(report.step_number) {
-            session.begin(step, &mut file.progress, SystemClock.now()).await.map_err(Failure::from)?;
-        }
-    }
-    file.save().map_err(Failure::from)
-}
-
-/// The next command, and what the lesson says at its end.
-fn after(app: &App, entry: &Entry, session: &Session<'_>, report: &verify::Report) -> Result<(), Failure> {
-    match report.result {
-        Verdict::Passed if report.lesson_passed => {
-            ui::lesson::section(&app.terminal, entry, &session.names, "done")?;
-            app.terminal.line(app.terminal.text("verify.lesson-passed", &[("command", &lab_command(app, "lesson next"))]))
-        }
-        Verdict::Passed => app.terminal.line(app.terminal.text("verify.step-passed", &[("command", &lab_command(app, "lesson next"))])),
-        Verdict::NotYet => app.terminal.line(
-            app.terminal.text("verify.not-yet", &[("hint", &lab_command(app, "lesson hint")), ("command", &lab_command(app, "verify"))]),
-        ),
-    }
 }

@@ -9,6 +9,7 @@ pub mod lab;
 pub mod lesson;
 pub mod look;
 pub mod tour;
+pub mod verify;
 pub mod version;
 
 use crate::base::failure::Failure;
@@ -35,7 +36,7 @@ pub async fn run(app: &App, command: Command) -> Result<u8, Failure> {
         Command::Describe(args) => describe::run(app, &args).await,
         Command::Tour(args) => tour::run(app, &args).await,
         Command::Lesson(command) => lesson::run(app, command).await,
-        Command::Verify(args) => lesson::verify(app, &args).await,
+        Command::Verify(args) => verify::run(app, &args).await,
         Command::Driver(DriverCommand::Run(args)) => driver::run(app, &args).await,
         Command::Dev(DevCommand::Lint { ids }) => dev::lint(app, &ids).await,
         // Handled before there is a runtime.
