@@ -202,7 +202,8 @@ pub fn terminal(global: &Global, environment: &Environment) -> Terminal {
 pub fn start_log(verbose: u8, environment: &Environment) {
     use tracing_subscriber::EnvFilter;
     let level = match verbose {
-        0 => "error",
+        // The client library calls every refused connection an error; what fails is told by the command itself.
+        0 => "error,kube_client=off",
         1 => "info,hyper=warn,h2=warn,tower=warn",
         _ => "debug,hyper=info,h2=info",
     };

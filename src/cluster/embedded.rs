@@ -1,18 +1,18 @@
 //! The embedded backend: one background process per lab, brought up, resumed and taken down.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use kube::Client;
 use kube::runtime::watcher;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 use serde_json::Value;
 
 use crate::client::apply::{Applied, api_of};
 use crate::client::connect::{self, Proxies};
 use crate::client::{ClientError, Kinds, wait};
-use crate::cluster::{ClusterError, Home, LabFolder, LabRecord, LabSpec, install, process};
+use crate::cluster::{ClusterError, Home, LabFolder, LabRecord, LabSpec, install, process, sockets};
 
 /// The version that this build writes into records.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -25,8 +25,10 @@ const PUBLISHED: Duration = Duration::from_secs(30);
 const BUSY: Duration = Duration::from_secs(60);
 /// How long a running lab may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long a killed process may take to be gone.
+/// How long a killed process may take to be gone, and one that has begun to answer.
 const DYING: Duration = Duration::from_secs(2);
+/// How long to wait before looking at it again.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How long the lab's process may take to end.
 const STOP: Duration = Duration::from_secs(10);
 
@@ -135,8 +137,8 @@ pub async fn up(
 ) -> Result<LabRecord, ClusterError> {
     let folder = home.lab(lab);
     let fresh = !folder.path.exists();
-    folder.create()?;
-    let mut undo = Undo { folder: folder.clone(), pid: None, remove: fresh, armed: true };
+    // Not created before the lock is had: what is to be undone begins there.
+    let mut undo = Undo { folder: folder.clone(), runtime: home.runtime().map(Path::to_path_buf), pid: None, remove: fresh, armed: true };
     let waiting = folder.clone();
     let lock = tokio::task::spawn_blocking(move || waiting.change_lock(BUSY)).await.map_err(|error| ClusterError::Start {
         message: format!("cannot wait for the lock: {error}"),
@@ -144,15 +146,18 @@ pub async fn up(
         hints: Vec::new(),
     })??;
     let mut plan = plan(&folder, wanted)?;
-    if let Some(record) = &plan.running
-        && !answers(record).await
-    {
-        // A process that was killed a moment ago still has its lock. One that is stuck keeps it and is told to end.
-        let waiting = folder.clone();
-        let gone = tokio::task::spawn_blocking(move || waiting.wait_until_stopped(DYING)).await;
-        if !matches!(gone, Ok(Ok(true))) {
-            process::stop(&folder, record.pid, STOP).await?;
+    // A process that was killed a moment ago still has its lock, and one that an interrupted `up` left behind is only just beginning:
+    // both get a moment. One that is stuck keeps the lock and is told to end.
+    let patience = Instant::now() + DYING;
+    while folder.is_running() && !matches!(&plan.running, Some(record) if answers(record).await) {
+        if Instant::now() > patience {
+            process::stop(&folder, plan.running.as_ref().map(|r| r.pid), STOP).await?;
+        } else {
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
+        plan = self::plan(&folder, wanted)?;
+    }
+    if !folder.is_running() {
         plan.running = None;
     }
     // Another `up` may have made the lab while this one waited for the lock; then nothing here is ours to remove.
@@ -162,7 +167,7 @@ pub async fn up(
         running => {
             if let Some(record) = running {
                 report(UpEvent::Restarting { version: record.version.clone() });
-                process::stop(&folder, record.pid, STOP).await?;
+                process::stop(&folder, Some(record.pid), STOP).await?;
             }
             report(UpEvent::Starting);
             let starting = process::start(&executable, &folder, &plan.spec)?;
@@ -271,40 +276,41 @@ pub async fn down(home: &Home, lab: &str, purge: bool) -> Result<Downed, Cluster
     };
     let stopped = folder.is_running();
     if stopped {
-        let Some(record) = &record else {
-            return Err(ClusterError::Record {
-                path: folder.record(),
-                reason: "a lab process runs here, and no record names it".to_owned(),
-            });
-        };
-        process::stop(&folder, record.pid, STOP).await?;
+        process::stop(&folder, record.as_ref().map(|r| r.pid), STOP).await?;
     }
-    if let Some(record) = &record {
-        remove_sockets(record);
-    }
+    remove_sockets(home.runtime(), &folder, record.as_ref());
     if purge {
-        std::fs::remove_dir_all(&folder.path).map_err(ClusterError::file("remove", &folder.path))?;
+        folder.remove()?;
     }
     drop(lock);
     Ok(Downed { stopped, purged: purge })
 }
 
 /// Removes the folder of sockets, where it is one that dralab makes.
-fn remove_sockets(record: &LabRecord) {
-    let ours = record.sockets.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&format!("{}-", record.lab)))
-        && record.sockets.parent().and_then(|p| p.file_name()).is_some_and(|n| n.to_string_lossy().starts_with("dralab"));
-    if ours && let Err(error) = std::fs::remove_dir_all(&record.sockets) {
-        tracing::debug!(%error, path = %record.sockets.display(), "the sockets' folder was not removed");
-    }
-    if ours && let Some(parent) = record.sockets.parent() {
-        // Only goes when it is empty: other labs may have sockets there.
-        let _ = std::fs::remove_dir(parent);
+fn remove_sockets(runtime: Option<&Path>, folder: &LabFolder, record: Option<&LabRecord>) {
+    let recorded = record.map(|r| r.sockets.clone()).filter(|path| {
+        path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&format!("{}-", folder.name)))
+            && path.parent().and_then(Path::file_name).is_some_and(|n| n.to_string_lossy().starts_with("dralab"))
+    });
+    // A process that was killed before it wrote its record has left its sockets, too.
+    for path in sockets::candidates(runtime, &folder.name, &folder.path).into_iter().chain(recorded) {
+        match std::fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::debug!(%error, path = %path.display(), "the sockets' folder was not removed");
+            }
+            _ => {}
+        }
+        if let Some(parent) = path.parent() {
+            // Only goes when it is empty: other labs may have sockets there.
+            let _ = std::fs::remove_dir(parent);
+        }
     }
 }
 
 /// Undoes what an `up` made when it does not come to its end.
 struct Undo {
     folder: LabFolder,
+    runtime: Option<PathBuf>,
     pid: Option<u32>,
     remove: bool,
     armed: bool,
@@ -315,19 +321,12 @@ impl Drop for Undo {
         if !self.armed {
             return;
         }
-        if let Some(pid) = self.pid.and_then(|p| i32::try_from(p).ok()).and_then(Pid::from_raw)
-            && self.folder.is_running()
-        {
-            let _ = kill_process(pid, Signal::TERM);
-            if !self.folder.wait_until_stopped(Duration::from_secs(5)).unwrap_or(true) {
-                let _ = kill_process(pid, Signal::KILL);
-            }
+        if let Some(pid) = self.pid.and_then(|p| i32::try_from(p).ok()).and_then(Pid::from_raw) {
+            process::end_child(pid, Duration::from_secs(5));
         }
         if self.remove {
-            if let Ok(Some(record)) = LabRecord::read(&self.folder) {
-                remove_sockets(&record);
-            }
-            if let Err(error) = std::fs::remove_dir_all(&self.folder.path) {
+            remove_sockets(self.runtime.as_deref(), &self.folder, LabRecord::read(&self.folder).ok().flatten().as_ref());
+            if let Err(error) = self.folder.remove() {
                 tracing::debug!(%error, path = %self.folder.path.display(), "the lab's folder was not removed");
             }
         }

@@ -71,6 +71,7 @@ impl Home {
             .flatten()
             .filter(|entry| entry.path().join("lab.json").exists())
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter(|name| !name.starts_with('.'))
             .collect();
         names.sort();
         names
@@ -143,24 +144,61 @@ impl LabFolder {
         create_private(&self.path)
     }
 
-    /// Takes the lock that the lab's process holds while it lives. `None`: another process has it.
+    /// Removes the folder and all that is in it. It is moved away first, so that an `up` that waits for the lock in it begins in a folder
+    /// of its own.
     ///
     /// # Errors
-    /// When the lock file cannot be opened.
-    pub fn try_process_lock(&self) -> Result<Option<File>, ClusterError> {
-        let path = self.path.join("process.lock");
-        let file = open_lock(&path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
-            Err(fs::TryLockError::WouldBlock) => Ok(None),
-            Err(fs::TryLockError::Error(source)) => Err(ClusterError::File { action: "lock", path, source }),
+    /// When files cannot be removed.
+    pub fn remove(&self) -> Result<(), ClusterError> {
+        let away = self.path.with_file_name(format!(".{}.removed", self.name));
+        // One that was killed in the middle of this left its own.
+        let clear = |path: &Path| match fs::remove_dir_all(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(ClusterError::file("remove", path)(error)),
+            _ => Ok(()),
+        };
+        clear(&away)?;
+        match fs::rename(&self.path, &away) {
+            Ok(()) => clear(&away),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            // A folder that is a mount point cannot be moved.
+            Err(_) => clear(&self.path),
         }
     }
 
-    /// True while a lab process lives on this folder. Looks at the lock, not at a process id that may be another's by now.
+    fn process_lock_path(&self) -> PathBuf {
+        self.path.join("process.lock")
+    }
+
+    /// Takes the lock that the lab's process holds while it lives, and writes this process's id into it. `None`: another process
+    /// has it and keeps it for longer than `bound` (those that only look hold it for a moment).
+    ///
+    /// # Errors
+    /// When the lock file cannot be opened.
+    pub fn process_lock(&self, bound: Duration) -> Result<Option<File>, ClusterError> {
+        use std::io::Write as _;
+        let path = self.process_lock_path();
+        let Some(mut file) = wait_for_lock(&path, bound)? else { return Ok(None) };
+        // On a full disk the id is missing; then the record has it.
+        let written = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
+        if let Err(error) = written {
+            tracing::debug!(%error, path = %path.display(), "the process id was not written");
+        }
+        Ok(Some(file))
+    }
+
+    /// The process that has the lab, by what it wrote when it took the lock: a record may still name an earlier one.
+    /// Only means something while the lab is running.
+    #[must_use]
+    pub fn process_id(&self) -> Option<u32> {
+        fs::read_to_string(self.process_lock_path()).ok()?.trim().parse().ok()
+    }
+
+    /// True while a lab process lives on this folder. Looks at the lock, not at a process id that may be another's by now;
+    /// looks with a shared lock, so that those who look do not take each other for the lab.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.path.is_dir() && matches!(self.try_process_lock(), Ok(None))
+        let Ok(file) = File::open(self.process_lock_path()) else { return false };
+        matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock))
     }
 
     /// Waits until no lab process has the lock. Returns whether that came in time.
@@ -168,7 +206,7 @@ impl LabFolder {
     /// # Errors
     /// When the lock file cannot be opened.
     pub fn wait_until_stopped(&self, bound: Duration) -> Result<bool, ClusterError> {
-        wait_for_lock(&self.path.join("process.lock"), bound).map(|lock| lock.is_some())
+        wait_for_lock(&self.process_lock_path(), bound).map(|lock| lock.is_some())
     }
 
     /// Takes the lock of `up` and `down`; waits for another one, bounded.
@@ -176,8 +214,23 @@ impl LabFolder {
     /// # Errors
     /// When it cannot be had in time.
     pub fn change_lock(&self, bound: Duration) -> Result<File, ClusterError> {
-        wait_for_lock(&self.path.join("change.lock"), bound)?
-            .ok_or_else(|| ClusterError::Busy { lab: self.name.clone(), seconds: bound.as_secs() })
+        let path = self.path.join("change.lock");
+        let started = Instant::now();
+        loop {
+            self.create()?;
+            let lock = wait_for_lock(&path, bound.saturating_sub(started.elapsed()));
+            match lock {
+                // While this one waited, `down --purge` may have removed the folder: a lock on a removed file keeps nobody out.
+                Ok(Some(lock)) if is_file_at(&lock, &path) => return Ok(lock),
+                Ok(Some(_)) => {}
+                Ok(None) => return Err(ClusterError::Busy { lab: self.name.clone(), seconds: bound.as_secs() }),
+                Err(error) if self.path.is_dir() => return Err(error),
+                Err(_) => {}
+            }
+            if started.elapsed() > bound {
+                return Err(ClusterError::Busy { lab: self.name.clone(), seconds: bound.as_secs() });
+            }
+        }
     }
 }
 
@@ -187,6 +240,14 @@ impl LabFolder {
 /// When it cannot be made.
 pub fn create_private(path: &Path) -> Result<(), ClusterError> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(ClusterError::file("create", path))
+}
+
+fn is_file_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(open), Ok(there)) => (open.dev(), open.ino()) == (there.dev(), there.ino()),
+        _ => false,
+    }
 }
 
 fn open_lock(path: &Path) -> Result<File, ClusterError> {
@@ -241,10 +302,37 @@ mod tests {
         let lab = home.lab("x");
         assert!(!lab.is_running());
         lab.create().expect("a folder");
-        let lock = lab.try_process_lock().expect("a lock file").expect("nobody has it");
+        let lock = lab.process_lock(Duration::ZERO).expect("a lock file").expect("nobody has it");
         assert!(lab.is_running());
+        assert_eq!(lab.process_id(), Some(std::process::id()));
+        assert!(lab.process_lock(Duration::ZERO).expect("a lock file").is_none());
         assert!(!lab.wait_until_stopped(Duration::from_millis(20)).expect("a lock file"));
         drop(lock);
         assert!(!lab.is_running());
+        // Who looks is not taken for the lab, neither by others who look nor by the lab's process.
+        let looking = std::fs::File::open(lab.process_lock_path()).expect("a lock file");
+        looking.try_lock_shared().expect("nobody has it");
+        assert!(!lab.is_running());
+        let done = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            drop(looking);
+        });
+        assert!(lab.process_lock(Duration::from_secs(5)).expect("a lock file").is_some());
+        done.join().expect("it ends");
+    }
+
+    #[test]
+    fn a_lock_on_a_purged_folder_is_taken_anew() {
+        let dir = tempfile::tempdir().expect("a temp dir");
+        let lab = Home::new(Some(dir.path().to_path_buf()), None, None, None).expect("a home").lab("x");
+        lab.create().expect("a folder");
+        let purging = lab.change_lock(Duration::ZERO).expect("a lock");
+        let waiting = lab.clone();
+        let other = std::thread::spawn(move || waiting.change_lock(Duration::from_secs(5)));
+        std::thread::sleep(Duration::from_millis(30));
+        lab.remove().expect("removed");
+        drop(purging);
+        let lock = other.join().expect("it ends").expect("a lock");
+        assert!(super::is_file_at(&lock, &lab.path.join("change.lock")));
     }
 }

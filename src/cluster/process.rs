@@ -5,9 +5,9 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -162,14 +162,19 @@ fn into_failure(failure: &OwnedFailure) -> Failure {
 
 /// Asks the process of a lab to end and waits until it has given its lock back; insists after a while.
 ///
+/// The process is the one that holds the lock; `recorded` counts where the lock names none. A record may be of an earlier process
+/// (an `up` that was interrupted), and its id may be anybody's by now.
+///
 /// # Errors
 /// When it does not end.
-pub async fn stop(folder: &LabFolder, pid: u32, bound: Duration) -> Result<(), ClusterError> {
+pub async fn stop(folder: &LabFolder, recorded: Option<u32>, bound: Duration) -> Result<(), ClusterError> {
     if !folder.is_running() {
         return Ok(());
     }
+    let mut pid = recorded;
     for signal in [Signal::TERM, Signal::KILL] {
-        if let Some(pid) = to_pid(pid) {
+        pid = folder.process_id().or(recorded);
+        if let Some(pid) = pid.and_then(to_pid) {
             let _ = kill_process(pid, signal);
         }
         let waiting = folder.clone();
@@ -180,7 +185,27 @@ pub async fn stop(folder: &LabFolder, pid: u32, bound: Duration) -> Result<(), C
             return Ok(());
         }
     }
-    Err(ClusterError::DidNotEnd { pid, seconds: bound.as_secs() * 2 })
+    Err(ClusterError::DidNotEnd { pid: pid.unwrap_or_default(), seconds: bound.as_secs() * 2 })
+}
+
+/// Ends a child of this process and waits for it, insisting after a while. It may not have taken the lab's lock yet, so the lock says
+/// nothing about it. A child that was waited for already is left alone: its id may be another's by now.
+pub fn end_child(pid: Pid, bound: Duration) {
+    for signal in [Signal::TERM, Signal::KILL] {
+        let deadline = Instant::now() + bound;
+        // Waiting comes first: an error says that it is not, or no longer, a child of ours.
+        let mut told = false;
+        while Instant::now() < deadline {
+            if !matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(None)) {
+                return;
+            }
+            if !told {
+                let _ = kill_process(pid, signal);
+                told = true;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
 }
 
 fn to_pid(pid: u32) -> Option<Pid> {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -15,6 +16,8 @@ use crate::embedded::assemble::{AssembleError, Cluster, ClusterConfig, NodeConfi
 use crate::embedded::http::ServerError;
 use crate::embedded::store::{OpenError, Store};
 
+/// How long those who look whether a lab runs may keep its lock at most.
+const LOOKING: Duration = Duration::from_secs(1);
 /// File descriptors that a node needs: sockets, watches and connections of its agent and driver; measured, with room.
 const FILES_PER_NODE: u64 = 12;
 /// File descriptors beside the nodes'.
@@ -35,7 +38,7 @@ impl Serving {
     /// # Errors
     /// When another process has the lab, the store or the profile cannot be used, or the port is taken.
     pub async fn start(home: &Home, folder: &LabFolder, spec: &LabSpec) -> Result<Self, ClusterError> {
-        let lock = folder.try_process_lock()?.ok_or_else(|| ClusterError::Busy { lab: folder.name.clone(), seconds: 0 })?;
+        let lock = folder.process_lock(LOOKING)?.ok_or_else(|| ClusterError::Busy { lab: folder.name.clone(), seconds: 0 })?;
         let profile = profile(&spec.profile)?;
         enough_files(spec.nodes)?;
         let before = LabRecord::read(folder)?;

@@ -24,12 +24,7 @@ fn folder_name(lab: &str, state: &Path) -> String {
 /// When no folder can be made, or the one that is there is not private to this user.
 pub fn folder(runtime: Option<&Path>, lab: &str, state: &Path, longest: &str) -> Result<PathBuf, ClusterError> {
     let user = rustix::process::getuid().as_raw();
-    let name = folder_name(lab, state);
-    let mut candidates: Vec<PathBuf> = Vec::new();
-    if let Some(runtime) = runtime {
-        candidates.push(runtime.join("dralab").join(&name));
-    }
-    candidates.push(PathBuf::from(format!("/tmp/dralab-{user}")).join(&name));
+    let candidates = candidates(runtime, lab, state);
     let fitting = candidates.iter().find(|c| check_length(&c.join(longest)).is_ok());
     let Some(folder) = fitting else {
         return Err(candidates.last().map_or(ClusterError::NoHome, |c| match check_length(&c.join(longest)) {
@@ -42,6 +37,14 @@ pub fn folder(runtime: Option<&Path>, lab: &str, state: &Path, longest: &str) ->
     }
     private_folder(folder, user)?;
     Ok(folder.clone())
+}
+
+/// Where the folder of a lab can be, the best place first.
+#[must_use]
+pub fn candidates(runtime: Option<&Path>, lab: &str, state: &Path) -> Vec<PathBuf> {
+    let name = folder_name(lab, state);
+    let user = rustix::process::getuid().as_raw();
+    runtime.map(|r| r.join("dralab")).into_iter().chain([PathBuf::from(format!("/tmp/dralab-{user}"))]).map(|p| p.join(&name)).collect()
 }
 
 /// Says whether a socket can be bound at this path.

@@ -161,6 +161,34 @@ fn an_interrupted_up_leaves_nothing_behind() {
 }
 
 #[test]
+fn after_an_interrupted_up_the_next_one_begins_at_once() {
+    let lab = Lab::up(&[]);
+    for wait in [3, 8, 12, 16, 20, 30, 45, 60] {
+        // The record names a process that is gone.
+        let pid = json(lab.dralab(&["status", "-o", "json"]).ok())["pid"].to_string();
+        Command::new("kill").args(["-9", &pid]).status().expect("kill runs");
+        let mut up = lab.home.command(&dralab()).arg("up").stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        std::thread::sleep(Duration::from_millis(wait));
+        let signal = if wait % 3 == 0 { "-9" } else { "-INT" };
+        Command::new("kill").args([signal, &up.id().to_string()]).status().expect("kill runs");
+        up.wait().expect("it ends");
+        let began = Instant::now();
+        lab.dralab(&["up"]).ok();
+        assert!(began.elapsed() < Duration::from_secs(10), "{wait}: {:?}", began.elapsed());
+    }
+    let ups = [&["up"][..], &["down", "--purge"], &["up"], &["down"], &["down", "--purge"], &["up"]];
+    let mut all: Vec<_> = ups
+        .iter()
+        .map(|args| lab.home.command(&dralab()).args(*args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts"))
+        .collect();
+    for (one, args) in all.drain(..).zip(ups) {
+        let ran = Ran::of(&one.wait_with_output().expect("it ends"));
+        assert_eq!(ran.code, 0, "{args:?}: {ran:?}");
+    }
+    lab.dralab(&["up"]).ok();
+}
+
+#[test]
 fn usage_is_told() {
     let home = Home::new();
     for (args, said) in [
