@@ -1,10 +1,11 @@
 //! The embedded backend: one background process per lab, brought up, resumed and taken down.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use kube::Client;
+use kube::api::ListParams;
 use kube::runtime::watcher;
 use rustix::process::Pid;
 use serde_json::Value;
@@ -160,6 +161,11 @@ pub async fn up(
     if !folder.is_running() {
         plan.running = None;
     }
+    if let Some(record) = &plan.running
+        && !plan.restarts
+    {
+        plan.restarts = !has_all_nodes(record).await?;
+    }
     // Another `up` may have made the lab while this one waited for the lock; then nothing here is ours to remove.
     undo.remove = fresh && !plan.resumes;
     match &plan.running {
@@ -195,6 +201,18 @@ async fn answers(record: &LabRecord) -> bool {
     let Ok(client) = connect(record).await else { return false };
     let asked = client.apiserver_version();
     matches!(tokio::time::timeout(ANSWER, asked).await, Ok(Ok(_)))
+}
+
+/// Whether every node of a running lab is registered. One that somebody deleted registers when its agent starts, as a kubelet does.
+async fn has_all_nodes(record: &LabRecord) -> Result<bool, ClusterError> {
+    let look = async {
+        let client = connect(record).await?;
+        let kinds = Kinds::discover(&client).await?;
+        let nodes = api_of(&client, kinds.find("nodes")?, "").list(&ListParams::default()).await?;
+        let there: BTreeSet<String> = nodes.items.iter().filter_map(|n| n.metadata.name.clone()).collect();
+        Ok(record.nodes.iter().all(|n| there.contains(&n.name)))
+    };
+    look.await.map_err(api_error("the nodes"))
 }
 
 /// A client for a lab of this record.

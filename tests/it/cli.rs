@@ -103,6 +103,11 @@ fn up_converges_and_what_was_acknowledged_survives_kill_9() {
     let pid = status["pid"].as_i64().expect("a pid");
     lab.dralab(&["up"]).ok();
     assert_eq!(json(lab.dralab(&["status", "-o", "json"]).ok())["pid"], pid);
+    // A node that was deleted registers again.
+    lab.dralab(&["delete", "node/dra-lab-worker2"]).ok();
+    lab.dralab(&["up"]).ok();
+    assert_eq!(lab.dralab(&["get", "nodes", "-o", "name"]).ok().lines().count(), 3);
+    let pid = json(lab.dralab(&["status", "-o", "json"]).ok())["pid"].as_i64().expect("a pid");
     let claim = lab.file("claim.yaml", CLAIM);
     lab.dralab(&["apply", "-f", &claim]).ok();
     Command::new("kill").args(["-9", &pid.to_string()]).status().expect("kill runs");

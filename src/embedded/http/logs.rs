@@ -126,17 +126,17 @@ impl Reader {
         let log = self.log.borrow().clone();
         let tail = self.options.tail.map_or(0, |tail| log.lines.len().saturating_sub(tail));
         let since = self.options.since.map_or(0, |since| log.lines.partition_point(|line| line.at < since));
-        self.next = tail.max(since);
+        self.next = log.dropped + tail.max(since);
     }
 
     /// Takes over the lines that are there.
     fn take(&mut self) {
         let log = self.log.borrow_and_update().clone();
         let mut text = String::new();
-        for line in log.lines.iter().skip(self.next) {
+        for line in log.lines.iter().skip(self.next.saturating_sub(log.dropped)) {
             text.push_str(&self.options.text(line));
         }
-        self.next = self.next.max(log.lines.len());
+        self.next = self.next.max(log.dropped + log.lines.len());
         let mut bytes = Bytes::from(text);
         bytes.truncate(self.left);
         self.left -= bytes.len();

@@ -7,6 +7,9 @@ use futures::future::BoxFuture;
 use super::shell::{Flow, Io, Shell, Sink};
 use super::syntax::{Operator, Piece, Script, Word};
 
+/// How long a word may become.
+const WORD: usize = 1 << 20;
+
 impl Shell {
     /// A word as fields: unquoted expansions are split at blanks.
     pub(super) fn expand<'a>(&'a mut self, word: &'a Word, io: &'a Io) -> BoxFuture<'a, Result<Vec<String>, Flow>> {
@@ -14,8 +17,10 @@ impl Shell {
             let mut fields: Vec<String> = Vec::new();
             let mut open: Option<String> = None;
             for piece in &word.pieces {
+                let so_far: usize = fields.iter().chain(&open).map(|f| f.len() + 1).sum();
                 let all_arguments = matches!(piece, Piece::Variable { name, quoted: true, default: None } if name == "@");
                 if all_arguments {
+                    self.bounded(so_far + self.arguments.iter().map(|a| a.len() + 1).sum::<usize>(), io)?;
                     for (index, argument) in self.arguments.clone().into_iter().enumerate() {
                         if index > 0 {
                             fields.extend(open.take());
@@ -25,6 +30,7 @@ impl Shell {
                     continue;
                 }
                 let (text, quoted, literal) = self.piece(piece, io).await?;
+                self.bounded(so_far + text.len(), io)?;
                 if quoted || literal {
                     open.get_or_insert_default().push_str(&text);
                     continue;
@@ -49,9 +55,19 @@ impl Shell {
             let mut text = String::new();
             for piece in &word.pieces {
                 text.push_str(&self.piece(piece, io).await?.0);
+                self.bounded(text.len(), io)?;
             }
             Ok(text)
         })
+    }
+
+    /// `Exit(2)` where a word becomes longer than the lab's process should hold for a container.
+    fn bounded(&self, length: usize, io: &Io) -> Result<(), Flow> {
+        if length <= WORD {
+            return Ok(());
+        }
+        self.complain(io, "out of memory: a word of a simulated container has at most 1 MiB");
+        Err(Flow::Exit(2))
     }
 
     /// The text of a piece, whether it is quoted, and whether it stands in the script as it is.

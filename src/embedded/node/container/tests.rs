@@ -190,3 +190,13 @@ async fn a_busy_loop_is_slowed_down() {
     assert_eq!(pod.clock.sleepers(), 1, "it waits by the clock");
     pod.task.abort();
 }
+
+#[tokio::test]
+async fn what_grows_without_end_is_cut() {
+    let doubling = format!("a=x; {} echo $a", "a=$a$a;".repeat(40));
+    let arguments = format!("set -- x x; {} echo $#", "set -- \"$@\" \"$@\";".repeat(40));
+    for script in [doubling, arguments] {
+        let (code, said) = start(&["sh", "-c", &script]).end().await;
+        assert_eq!((code, said.as_str()), (2, "sh: 1: out of memory: a word of a simulated container has at most 1 MiB"));
+    }
+}

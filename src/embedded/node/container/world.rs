@@ -15,7 +15,7 @@ use crate::base::clock::SharedClock;
 const BUSY: u32 = 2000;
 /// How long each further command of a busy script waits.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How many bytes the files of a container may hold together.
+/// How many bytes the files of a container may hold together; a pipe and a line, each.
 const FILES: usize = 1 << 20;
 
 /// Takes the lines that a container prints.
@@ -94,7 +94,12 @@ impl World {
     pub(super) fn print(&self, sink: &Sink, text: &str) {
         match sink {
             Sink::Null => {}
-            Sink::Buffer(buffer) => buffer.lock().unwrap_or_else(PoisonError::into_inner).push_str(text),
+            Sink::Buffer(buffer) => {
+                let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
+                if buffer.len() + text.len() <= FILES {
+                    buffer.push_str(text);
+                }
+            }
             Sink::File(name) => {
                 let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
                 if files.values().map(String::len).sum::<usize>() + text.len() <= FILES {
@@ -107,6 +112,9 @@ impl World {
                 while let Some(end) = partial.find('\n') {
                     let line: String = partial.drain(..=end).collect();
                     self.output.line(line.trim_end_matches('\n'));
+                }
+                if partial.len() > FILES {
+                    self.output.line(&std::mem::take(&mut *partial));
                 }
             }
         }
