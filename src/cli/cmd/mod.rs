@@ -11,6 +11,7 @@ pub mod look;
 pub mod tour;
 pub mod verify;
 pub mod version;
+pub mod walk;
 
 use crate::base::failure::Failure;
 use crate::cli::app::App;
@@ -35,7 +36,11 @@ pub async fn run(app: &App, command: Command) -> Result<u8, Failure> {
         Command::Delete(args) => change::delete(app, &args).await,
         Command::Describe(args) => describe::run(app, &args).await,
         Command::Tour(args) => tour::run(app, &args).await,
-        Command::Lesson(command) => lesson::run(app, command).await,
+        Command::Lesson(command) => {
+            let walks = matches!(command, LessonCommand::Next { .. }) && walk::is_welcome(app);
+            let code = lesson::run(app, command).await?;
+            if walks { walk::walk(app).await } else { Ok(code) }
+        }
         Command::Verify(args) => verify::run(app, &args).await,
         Command::Driver(DriverCommand::Run(args)) => driver::run(app, &args).await,
         Command::Dev(DevCommand::Lint { ids }) => dev::lint(app, &ids).await,
