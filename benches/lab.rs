@@ -59,7 +59,8 @@ fn verify_latency(home: &Path) -> Duration {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let config = home.join(".local/state/dralab/labs/dra-lab/kubeconfig");
-        let client = dralab::client::connect::by_kubeconfig(&config, None, &dralab::client::connect::Proxies::default()).await.expect("a client");
+        let client =
+            dralab::client::connect::by_kubeconfig(&config, None, &dralab::client::connect::Proxies::default()).await.expect("a client");
         let pods: Api<Pod> = Api::namespaced(client, "dra-tutorial");
         let mut changes = pods.watch(&WatchParams::default(), "0").await.expect("a watch").boxed();
         let mut verify = dralab(home, &["verify", "some-gpu", "--timeout", "20"]).spawn().expect("dralab starts");
@@ -67,12 +68,19 @@ fn verify_latency(home: &Path) -> Duration {
         let mut apply = dralab(home, &["apply", "-f", &work.join("pod.yaml").display().to_string()]).spawn().expect("dralab starts");
         let running = loop {
             match changes.next().await {
-                Some(Ok(WatchEvent::Added(pod) | WatchEvent::Modified(pod))) if pod.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Running") => break Instant::now(),
+                Some(Ok(WatchEvent::Added(pod) | WatchEvent::Modified(pod)))
+                    if pod.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Running") =>
+                {
+                    break Instant::now();
+                }
                 Some(_) => {}
                 None => break Instant::now(),
             }
         };
-        let verdict = tokio::task::spawn_blocking(move || verify.wait().map(|status| (status, Instant::now()))).await.expect("waited").expect("it ends");
+        let verdict = tokio::task::spawn_blocking(move || verify.wait().map(|status| (status, Instant::now())))
+            .await
+            .expect("waited")
+            .expect("it ends");
         assert!(verdict.0.success(), "verify ended with {}", verdict.0);
         apply.wait().expect("it ends");
         verdict.1.saturating_duration_since(running)

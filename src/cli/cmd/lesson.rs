@@ -128,7 +128,8 @@ async fn next(app: &App, library: &Library, skip: bool) -> Result<u8, Failure> {
         } else {
             app.terminal.progress(app.terminal.text("lesson.stays", &[("id", &entry.lesson.id)]));
             let session = session(app, entry).await?;
-            return show_step(app, &session, current_step(entry, &file.progress)?);
+            let step = current_step(entry, &file.progress)?;
+            return show_step(app, &session, step, &mut file);
         }
     }
     let mut entry = following(library, &file.progress, skip);
@@ -173,7 +174,7 @@ async fn begin(app: &App, library: &Library, entry: &Entry, file: &mut ProgressF
     let step = session.first().map_err(Failure::from)?;
     session.begin(step, &mut file.progress, SystemClock.now()).await.map_err(Failure::from)?;
     file.save().map_err(Failure::from)?;
-    show_step(app, &session, step)
+    show_step(app, &session, step, file)
 }
 
 /// Ends pods of lessons that have passed, when they hold devices that the next lesson needs. Claims stay, and so does what is not a lesson's.
@@ -194,7 +195,7 @@ async fn give_back(app: &App, library: &Library, session: &Session<'_>, progress
 }
 
 /// Shows a step; on a terminal the prediction is asked for.
-fn show_step(app: &App, session: &Session<'_>, step: &Step) -> Result<u8, Failure> {
+fn show_step(app: &App, session: &Session<'_>, step: &Step, file: &mut ProgressFile) -> Result<u8, Failure> {
     ui::lesson::step(&app.terminal, session.entry, &session.names, step)?;
     if !step.work.is_empty() {
         app.terminal.line(app.terminal.text("lesson.files", &[]))?;
@@ -212,7 +213,6 @@ fn show_step(app: &App, session: &Session<'_>, step: &Step) -> Result<u8, Failur
         if let Ok(Some(choice)) = choice
             && let Some(made) = predict.choose.get(choice)
         {
-            let mut file = open_progress(app)?;
             file.progress.lessons.entry(session.entry.lesson.id.clone()).or_default().predictions.insert(predict.ask.clone(), made.clone());
             file.save().map_err(Failure::from)?;
         }
