@@ -4,6 +4,7 @@ mod adopt;
 pub mod environment;
 mod processes;
 pub mod release;
+mod report;
 pub mod runtime;
 pub mod status;
 mod worker;

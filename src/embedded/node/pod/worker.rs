@@ -12,9 +12,8 @@ use super::environment::{self, Addresses};
 use super::processes::{Processes, Start};
 use super::release;
 use super::runtime::{ContainerState, Ended, RestartPolicy, Runtime, Sandbox, Step, Which};
-use super::status::{self, Stage, Surroundings};
-use crate::embedded::api::resource::PODS;
-use crate::embedded::api::{DeleteOptions, Object, Subresource, WriteOptions};
+use super::status::{self, Stage};
+use crate::embedded::api::Object;
 use crate::embedded::events::EventType::{Normal, Warning};
 use crate::embedded::node::agent::Node;
 use crate::embedded::node::cdi;
@@ -53,11 +52,11 @@ enum Outcome {
 
 /// The worker of one pod.
 pub(in crate::embedded::node) struct Worker {
-    node: Arc<Node>,
-    pod: Object,
-    gone: bool,
+    pub(super) node: Arc<Node>,
+    pub(super) pod: Object,
+    pub(super) gone: bool,
     updates: UnboundedReceiver<PodEvent>,
-    runtime: Runtime,
+    pub(super) runtime: Runtime,
     processes: Processes,
 }
 
@@ -401,66 +400,6 @@ impl Worker {
         self.node.logs.end(self.uid(), &name);
     }
 
-    /// Writes the status if it is another one than the API has.
-    fn write(&mut self, stage: Stage) {
-        let node = Arc::clone(&self.node);
-        let now = node.clock.now();
-        let generation = self.pod["metadata"]["generation"].as_i64();
-        self.write_with(|pod, runtime| {
-            let surroundings = Surroundings { host: &node.address, generation, now };
-            status::generate(pod, runtime, stage, &surroundings, &|container| node.claims.resource_status(pod, container))
-        });
-    }
-
-    fn write_with(&mut self, make: impl Fn(&Value, &Runtime) -> Value) {
-        if self.gone {
-            return;
-        }
-        let (namespace, name) = (self.text("namespace"), self.text("name"));
-        for _ in 0..5 {
-            let Ok(current) = self.node.api.get(&PODS, &namespace, &name) else { return };
-            if current["metadata"]["uid"] != self.pod["metadata"]["uid"] {
-                return;
-            }
-            // The spec is the one that the worker has seen; the rest is brought up to date.
-            let new = make(&current, &self.runtime);
-            if new == current["status"] {
-                return;
-            }
-            let mut object = (*current).clone();
-            object["status"] = new;
-            let options = WriteOptions::default();
-            match self.node.api.update(&self.node.caller, &PODS, Subresource::Status, &namespace, &name, object, &options) {
-                Ok(_) => return,
-                Err(status) if status.is_conflict() => {}
-                Err(status) => {
-                    tracing::debug!(pod = name, %status, "pod status not written");
-                    return;
-                }
-            }
-        }
-    }
-
-    /// The last deletion; true when the object is gone.
-    fn remove(&self) -> bool {
-        let options = DeleteOptions { grace_period_seconds: Some(0), uid: Some(self.uid().to_owned()), ..DeleteOptions::default() };
-        match self.node.api.delete(&self.node.caller, &PODS, &self.text("namespace"), &self.text("name"), &options) {
-            Ok(crate::embedded::api::Deleted::Gone(_)) => true,
-            // Finalizers keep it: it goes with them.
-            Ok(crate::embedded::api::Deleted::Marked(_)) => false,
-            Err(status) => status.is_not_found() || status.is_conflict(),
-        }
-    }
-
-    fn event(&self, which: Which, kind: crate::embedded::events::EventType, reason: &str, message: &str) {
-        let name = self.runtime.get(which).map(|c| c.name.as_str()).unwrap_or_default();
-        let path = match which {
-            Which::Init(_) => format!("spec.initContainers{{{name}}}"),
-            Which::Main(_) => format!("spec.containers{{{name}}}"),
-        };
-        self.node.recorder.event_in(&self.pod, Some(&path), kind, reason, message);
-    }
-
     fn spec(&self, which: Which) -> Option<&Value> {
         match which {
             Which::Init(index) => self.pod["spec"]["initContainers"].get(index),
@@ -476,11 +415,11 @@ impl Worker {
         self.node.clock.now().checked_add(delay).unwrap_or(Timestamp::MAX)
     }
 
-    fn uid(&self) -> &str {
+    pub(super) fn uid(&self) -> &str {
         self.pod["metadata"]["uid"].as_str().unwrap_or_default()
     }
 
-    fn text(&self, field: &str) -> String {
+    pub(super) fn text(&self, field: &str) -> String {
         self.pod["metadata"][field].as_str().unwrap_or_default().to_owned()
     }
 }

@@ -1,0 +1,66 @@
+//! The lab: `up`, `down`, `status`, `kubectl`, `tour`.
+
+use clap::Args;
+
+use super::{BackendArg, Format};
+
+/// `up`.
+#[derive(Args, Clone, Debug)]
+pub struct UpArgs {
+    /// Where the cluster comes from
+    #[arg(long, value_enum, value_name = "BACKEND")]
+    pub backend: Option<BackendArg>,
+    /// Number of worker nodes [default: 1, or as before]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000))]
+    pub nodes: Option<u32>,
+    /// GPUs per worker [default: as the profile says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub gpus: Option<u32>,
+    /// Device profile: a name, or a YAML file [default: default, or as before]
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+    /// Port of the API on 127.0.0.1 [default: any that is free]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+    /// Stay in the foreground until Ctrl-C
+    #[arg(long)]
+    pub foreground: bool,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `down`.
+#[derive(Args, Clone, Debug)]
+pub struct DownArgs {
+    /// Also delete the lab's objects, progress and files
+    #[arg(long)]
+    pub purge: bool,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `status`.
+#[derive(Args, Clone, Debug)]
+pub struct StatusArgs {
+    /// How the answer is written
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text", hide_default_value = true)]
+    pub output: Format,
+}
+
+/// `kubectl`.
+#[derive(Args, Clone, Debug)]
+pub struct KubectlArgs {
+    /// Arguments for kubectl
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    pub args: Vec<std::ffi::OsString>,
+}
+
+/// `tour`.
+#[derive(Args, Clone, Debug)]
+pub struct TourArgs {
+    /// Where the cluster comes from
+    #[arg(long, value_enum, value_name = "BACKEND")]
+    pub backend: Option<BackendArg>,
+}
