@@ -183,7 +183,18 @@ fn assemble_error(error: AssembleError) -> ClusterError {
             id: "DL-PORT-01",
             hints: vec![format!("see who has it: `ss -ltnp 'sport = :{}'`, or leave `--port` out and get a free one", address.port())],
         },
-        other => ClusterError::Start { message: other.to_string(), id: "DL-LAB-09", hints: Vec::new() },
+        other => {
+            let message = other.to_string();
+            let hints = if message.contains("checkpoint ") {
+                vec![
+                    "the file is left as it is; once it is moved away, the node begins with no claim prepared".to_owned(),
+                    "or begin anew: `dralab down --purge`".to_owned(),
+                ]
+            } else {
+                Vec::new()
+            };
+            ClusterError::Start { message, id: "DL-LAB-09", hints }
+        }
     }
 }
 

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::base::clock::SharedClock;
-use crate::driver::{self, DriverConfig, Folders, Profile};
+use crate::driver::{self, DriverConfig, DriverError, Folders, Profile};
 use crate::embedded::api::resource::NODES;
 use crate::embedded::api::{Api, Caller, DeleteOptions, Status};
 use crate::embedded::controllers::Controllers;
@@ -73,6 +74,14 @@ pub enum AssembleError {
     /// The watcher of folders.
     #[error(transparent)]
     Folders(#[from] FolderError),
+    /// The driver of a node cannot begin.
+    #[error("the driver of node {node} cannot begin: {}", Chain(source))]
+    Driver {
+        /// The node.
+        node: String,
+        /// Why.
+        source: DriverError,
+    },
     /// The API refused what the lab itself needs.
     #[error("the lab's own API refused a request: {0}")]
     Api(Status),
@@ -122,16 +131,33 @@ impl Cluster {
             agents.push(NodeAgent::start_shared(agent, api.clone(), api.logs().clone(), clock.clone(), &services, &stop_parts)?);
         }
         let mut drivers = Vec::new();
+        let mut beginning = Vec::new();
         for worker in &config.workers {
             let folders = Folders { plugins: worker.plugins.clone(), registry: worker.registry.clone(), cdi: worker.cdi.clone() };
             let mut driver = DriverConfig::simulated(&config.profile, &worker.name, config.gpus, folders);
             driver.state_dir = Some(worker.state.join("driver"));
             let (client, clock, stop, node) = (http::client(&api), clock.clone(), stop_parts.clone(), worker.name.clone());
+            let status = driver.status.subscribe();
+            let (failed, failure) = oneshot::channel();
             drivers.push(tokio::spawn(async move {
                 if let Err(error) = driver::run(driver, client, clock, stop).await {
                     tracing::error!(error = %Chain(&error), node, "the driver ended");
+                    // After the start nobody listens any more: then the log has it.
+                    let _ = failed.send(error);
                 }
             }));
+            beginning.push((worker.name.clone(), status, failure));
+        }
+        for (node, mut status, mut failure) in beginning {
+            tokio::select! {
+                Ok(source) = &mut failure => return Err(AssembleError::Driver { node, source }),
+                serving = status.wait_for(|status| status.serving) => {
+                    // A driver that is gone without serving has said why.
+                    if serving.is_err() && let Ok(source) = failure.await {
+                        return Err(AssembleError::Driver { node, source });
+                    }
+                }
+            }
         }
         Ok(Cluster { api, server: url, kubeconfig, stop_serving, stop_parts, serving, drivers, agents, services, scheduler, controllers })
     }

@@ -77,7 +77,7 @@ impl From<LessonError> for Failure {
             LessonError::Broken { .. } => (Kind::Failed, "DL-LESSON-02", None),
             LessonError::NoCurrent => (Kind::Usage, "DL-LESSON-03", Some("begin one: `dralab lesson next`".to_owned())),
             LessonError::Progress { .. } => {
-                (Kind::Failed, "DL-LESSON-04", Some("the file is left as it is; to begin anew: `dralab down --purge`".to_owned()))
+                (Kind::Failed, "DL-LESSON-04", Some("the file is left as it is; once it is moved away, the lessons begin anew".to_owned()))
             }
             LessonError::File { .. } => (Kind::Failed, "DL-FILE-02", None),
             LessonError::NotOurs { .. } => {

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use kube::Client;
 use serde_json::json;
 
+use crate::base::shell;
 use crate::client::apply::{self, api_of};
 use crate::client::{Kinds, wait};
 use crate::lessons::format::Step;
@@ -51,7 +52,7 @@ impl<'a> Session<'a> {
     /// When the server cannot be reached.
     pub async fn new(client: Client, entry: &'a Entry, work: PathBuf, kubectl: &str, lab: &str) -> Result<Self, LessonError> {
         let kinds = Kinds::discover(&client).await?;
-        let names = Names::new(&entry.lesson.namespace(), &shown_path(&work), kubectl, lab);
+        let names = Names::new(&entry.lesson.namespace(), &shell::quote(&work), kubectl, lab);
         Ok(Session { client, kinds, entry, names, work, manager: apply::MANAGER })
     }
 
@@ -216,8 +217,4 @@ impl<'a> Session<'a> {
         }
         Ok(())
     }
-}
-
-fn shown_path(path: &Path) -> String {
-    path.display().to_string()
 }

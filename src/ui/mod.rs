@@ -1,5 +1,6 @@
 //! The terminal: text catalogue, streams, tables, steps, rendering of failures. Computes nothing.
 
+pub mod ask;
 pub mod failure;
 pub mod lesson;
 pub mod markdown;

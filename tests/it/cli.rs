@@ -1,12 +1,15 @@
 //! The command as a process, in a home of its own: the main job, manners, and what is done wrong.
 
 use std::io::{Read as _, Write as _};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{Home, Lab, Ran, dralab};
 
 const CLAIM: &str = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: c, namespace: default}\nspec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu.example.com}}]}}\n";
+
+const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: default}\nspec: {resourceClaims: [{name: x, resourceClaimName: c}], containers: [{name: a, image: i, command: [sleep, '100'], resources: {claims: [{name: x}]}}]}\n";
 
 fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -342,6 +345,34 @@ fn folders_and_ports_that_cannot_be_used_are_told() {
     }
     std::fs::write(folder.join("lab.json"), record).expect("written");
     lab.dralab(&["up"]).ok();
+    // A driver whose memory was damaged says so at once.
+    lab.dralab(&["apply", "-f", &lab.file("c.yaml", CLAIM)]).ok();
+    lab.dralab(&["apply", "-f", &lab.file("p.yaml", POD)]).ok();
+    let checkpoint = folder.join("nodes/dra-lab-worker/state/driver/checkpoint.json");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !checkpoint.exists() {
+        assert!(Instant::now() < deadline, "the claim is prepared");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    lab.dralab(&["down"]).ok();
+    std::fs::write(&checkpoint, "garbage").expect("written");
+    let ran = lab.dralab(&["up"]);
+    refused(&ran, 1, "the driver of node dra-lab-worker cannot begin: checkpoint ");
+    refused(&ran, 1, "hint: the file is left as it is");
+    std::fs::remove_file(&checkpoint).expect("removed");
+    lab.dralab(&["up"]).ok();
+    // A home with a blank: what is to be copied is quoted.
+    let home = Home::new();
+    let odd = home.path().join("my home's");
+    std::fs::create_dir(&odd).expect("made");
+    let in_odd = |args: &[&str]| Ran::of(&home.command(&dralab()).env("HOME", &odd).args(args).output().expect("it starts"));
+    in_odd(&["up"]).ok();
+    let shown = in_odd(&["lesson", "next", "--lang", "en"]);
+    let apply = shown.ok().lines().find(|l| l.contains("apply -f")).expect("a command").replace("kubectl apply", "dralab apply");
+    let words = apply.trim().replace("dralab apply", &format!("'{}' apply", dralab().display()));
+    let ran = Ran::of(&home.command(Path::new("sh")).env("HOME", &odd).args(["-c", &words]).output().expect("it starts"));
+    assert!(ran.ok().contains("some-gpu created"), "{words}");
+    in_odd(&["down", "--purge"]).ok();
     // A home of ninety characters: sockets go elsewhere.
     let home = Home::new();
     let deep = home.path().join("x".repeat(90));

@@ -8,6 +8,7 @@ use std::time::Instant;
 use serde_json::json;
 
 use crate::base::failure::{Failure, Kind};
+use crate::base::shell;
 use crate::cli::app::App;
 use crate::cli::args::{DownArgs, Format, KubectlArgs, LabProcessArgs, StatusArgs, UpArgs};
 use crate::cluster::embedded::{self, UpEvent, Wanted};
@@ -93,7 +94,7 @@ fn next_commands(app: &App) -> Result<(), Failure> {
     let terminal = &app.terminal;
     let kubeconfig = app.folder().kubeconfig();
     terminal.line("")?;
-    terminal.line(format!("  export KUBECONFIG={}", shell_quote(&kubeconfig)))?;
+    terminal.line(format!("  export KUBECONFIG={}", shell::quote(&kubeconfig)))?;
     terminal.line(format!("  {}", terminal.styled(Style::Literal, &lab_command(app, "lesson next"))))
 }
 
@@ -101,17 +102,6 @@ fn next_commands(app: &App) -> Result<(), Failure> {
 #[must_use]
 pub fn lab_command(app: &App, command: &str) -> String {
     if app.lab == "dra-lab" { format!("dralab {command}") } else { format!("dralab --lab {} {command}", app.lab) }
-}
-
-/// Quotes a path for a shell, where it needs it.
-#[must_use]
-pub fn shell_quote(path: &Path) -> String {
-    let text = path.display().to_string();
-    if !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c)) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
 }
 
 /// What the flags ask for. A profile that is a file becomes an absolute path, since the lab's process runs elsewhere.
@@ -288,7 +278,7 @@ pub async fn status(app: &App, args: &StatusArgs) -> Result<u8, Failure> {
 /// When there is no lab.
 pub fn env(app: &App) -> Result<u8, Failure> {
     let record = app.record()?;
-    app.terminal.line(format!("export KUBECONFIG={}", shell_quote(&record.kubeconfig)))?;
+    app.terminal.line(format!("export KUBECONFIG={}", shell::quote(&record.kubeconfig)))?;
     Ok(0)
 }
 

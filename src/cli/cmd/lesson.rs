@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::base::clock::{Clock as _, SystemClock};
 use crate::base::failure::Failure;
+use crate::base::shell;
 use crate::cli::app::App;
 use crate::cli::args::{Format, LessonCommand, StatusArgs};
 use crate::cli::cmd::lab::lab_command;
@@ -209,8 +210,7 @@ fn show_step(app: &App, session: &Session<'_>, step: &Step, file: &mut ProgressF
         && app.environment.stdout_is_terminal
     {
         let prompt = app.terminal.text("lesson.your-prediction", &[]);
-        let choice = dialoguer::Select::new().with_prompt(prompt).items(&predict.choose).default(0).interact_opt();
-        if let Ok(Some(choice)) = choice
+        if let Some(choice) = ui::ask::choose(&prompt, &predict.choose)?
             && let Some(made) = predict.choose.get(choice)
         {
             file.progress.lessons.entry(session.entry.lesson.id.clone()).or_default().predictions.insert(predict.ask.clone(), made.clone());
@@ -233,7 +233,7 @@ async fn show(app: &App, library: &Library, id: Option<&str>) -> Result<u8, Fail
 /// Names for showing, without a cluster.
 fn names(app: &App, entry: &Entry) -> crate::lessons::template::Names {
     let work = app.folder().lessons().join(&entry.folder);
-    crate::lessons::template::Names::new(&entry.lesson.namespace(), &work.display().to_string(), app.kubectl_word(), &app.lab)
+    crate::lessons::template::Names::new(&entry.lesson.namespace(), &shell::quote(&work), app.kubectl_word(), &app.lab)
 }
 
 async fn hint(app: &App, library: &Library, id: Option<&str>, all: bool) -> Result<u8, Failure> {
@@ -317,10 +317,12 @@ async fn unattended(app: &App, library: &Library, ids: &[String], all: bool, out
     let mut results = Vec::new();
     for entry in entries {
         let session = session(app, entry).await?;
+        let mut left = Left { app, entry, armed: true };
         let ended = run::unattended(&session, &mut file.progress, SystemClock.now(), Patience::default(), &mut |_| {})
             .await
             .map_err(Failure::from)?;
         file.save().map_err(Failure::from)?;
+        left.armed = false;
         let title = format!("{} {}", entry.number, entry.lesson.id);
         match &ended {
             Ended::Passed => {
@@ -353,4 +355,21 @@ async fn unattended(app: &App, library: &Library, ids: &[String], all: bool, out
         Format::Json => app.terminal.line(json!({"apiVersion": "dralab/v1", "kind": "LessonRun", "passed": passed, "failed": failed, "skipped": skipped, "lessons": results}).to_string())?,
     }
     Ok(u8::from(failed > 0 || passed == 0))
+}
+
+/// Says what an unattended run leaves behind when it is broken off.
+struct Left<'a> {
+    app: &'a App,
+    entry: &'a Entry,
+    armed: bool,
+}
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            let command = lab_command(self.app, &format!("delete namespace/{}", self.entry.lesson.namespace()));
+            let values: [(&str, &dyn std::fmt::Display); 2] = [("namespace", &self.entry.lesson.namespace()), ("command", &command)];
+            self.app.terminal.progress(self.app.terminal.text("lesson.left", &values));
+        }
+    }
 }

@@ -5,6 +5,7 @@ use clap::Parser as _;
 
 use crate::base::clock::{Clock as _, SystemClock};
 use crate::base::failure::{Failure, Kind};
+use crate::base::shell;
 use crate::cli::app::App;
 use crate::cli::args::{Cli, Command, TourArgs};
 use crate::cli::cmd::{self, lab};
@@ -35,7 +36,7 @@ pub async fn run(app: &App, _args: &TourArgs) -> Result<u8, Failure> {
     let entry = library.entries().first().ok_or_else(|| Failure::from(LessonError::Unknown { name: "1".to_owned(), near: Vec::new() }))?;
     let mut session = cmd::lesson::session(app, entry).await?;
     session.manager = MANAGER;
-    session.names = Names::new(&entry.lesson.namespace(), &session.work.display().to_string(), "dralab", &app.lab);
+    session.names = Names::new(&entry.lesson.namespace(), &shell::quote(&session.work), "dralab", &app.lab);
     refuse_what_is_not_ours(&session).await?;
     session
         .clean()

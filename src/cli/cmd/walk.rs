@@ -1,11 +1,10 @@
 //! `lesson next` on a terminal: after the step is shown, a small menu stays until the learner leaves. It never goes on by itself.
 
-use std::io;
-
-use crate::base::failure::{Failure, Kind};
+use crate::base::failure::Failure;
 use crate::cli::app::App;
 use crate::cli::args::{Format, LessonCommand, VerifyArgs};
 use crate::cli::cmd::{lesson, verify};
+use crate::ui;
 
 /// What can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,12 +64,6 @@ pub async fn walk(app: &App) -> Result<u8, Failure> {
 fn ask(app: &App, choices: &[Choice]) -> Result<Choice, Failure> {
     let texts: Vec<String> = choices.iter().map(|choice| app.terminal.text(choice.text(), &[])).collect();
     let prompt = app.terminal.text("walk.prompt", &[]);
-    match dialoguer::Select::new().with_prompt(prompt).items(&texts).default(0).interact_opt() {
-        Ok(Some(index)) => Ok(choices.get(index).copied().unwrap_or(Choice::Leave)),
-        Ok(None) => Ok(Choice::Leave),
-        Err(dialoguer::Error::IO(error)) if error.kind() == io::ErrorKind::Interrupted => {
-            Err(Failure::new(Kind::Interrupted, "DL-INT-01", "interrupted (Ctrl-C)"))
-        }
-        Err(error) => Err(Failure::new(Kind::Failed, "DL-TERM-01", "the terminal cannot be asked").because(&error)),
-    }
+    let chosen = ui::ask::choose(&prompt, &texts)?;
+    Ok(chosen.and_then(|index| choices.get(index).copied()).unwrap_or(Choice::Leave))
 }
