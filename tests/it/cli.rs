@@ -213,6 +213,7 @@ fn usage_is_told() {
         (&["lesson", "run"], "required arguments"),
         (&["dev", "cases", "/no/such/file"], "DL-CASE-01"),
         (&["status", "-o", "xml"], "possible values"),
+        (&["help", "nope"], "unrecognized subcommand"),
     ] {
         refused(&home.dralab(args), 2, said);
     }
@@ -258,6 +259,14 @@ fn bad_manifests_and_selectors_are_told_in_place() {
     refused(&lab.dralab(&["apply", "-f", "/no/such.yaml"]), 2, "cannot read");
     refused(&lab.dralab(&["get", "podz"]), 2, "near to it: pods");
     refused(&lab.dralab(&["get", "pod/nobody", "-n", "default"]), 1, "pods \"nobody\" not found");
+    // An empty word, as of a variable that is not set, never means every object.
+    for args in
+        [&["get", ""][..], &["delete", "pod", ""], &["delete", "pod", "", "-n", "default"], &["describe", "pod", ""], &["get", "pod", ""]]
+    {
+        refused(&lab.dralab(args), 2, "is empty");
+    }
+    assert!(lab.dralab(&["describe", "pods", "-n", "default", "--lang", "en"]).stderr.contains("No resources found"));
+    assert!(lab.dralab(&["help", "verify"]).ok().contains("--timeout"));
     refused(&lab.dralab(&["describe", "pod/nobody", "-n", "default"]), 1, "not found");
     refused(&lab.dralab(&["delete", "pod/nobody", "-n", "default"]), 1, "not found: pod/nobody");
     // From standard input.

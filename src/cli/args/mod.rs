@@ -20,7 +20,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     about = "A lab for learning and debugging Kubernetes Dynamic Resource Allocation (DRA)",
     long_about = None,
     after_help = "Begin with:\n  dralab tour           the main job in one command\n  dralab up             bring a lab up, then: dralab lesson next\n\nExit codes: 0 done, 1 failed, 2 usage, 3 checked and not satisfied, 4 no lab, 5 timed out, 6 refused for safety, 130 interrupted",
-    disable_help_subcommand = true,
     propagate_version = true,
     max_term_width = 100
 )]

@@ -41,6 +41,9 @@ pub async fn run(app: &App, args: &ObjectArgs) -> Result<u8, Failure> {
             app.terminal.write(page.text.as_bytes())?;
         }
     }
+    if first {
+        app.terminal.progress(app.terminal.text("get.none-in-namespace", &[("namespace", &namespace)]));
+    }
     Ok(0)
 }
 

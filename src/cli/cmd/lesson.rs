@@ -321,6 +321,8 @@ async fn unattended(app: &App, library: &Library, ids: &[String], all: bool, out
         let ended = run::unattended(&session, &mut file.progress, SystemClock.now(), Patience::default(), &mut |_| {})
             .await
             .map_err(Failure::from)?;
+        // Saved with the learner's own current lesson: this run may be broken off during the next one.
+        file.progress.current.clone_from(&before);
         file.save().map_err(Failure::from)?;
         left.armed = false;
         let title = format!("{} {}", entry.number, entry.lesson.id);
