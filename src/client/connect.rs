@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -18,6 +19,9 @@ pub struct Proxies {
     pub exempt: Option<String>,
 }
 
+/// How long a server on this machine may take to accept a connection: one that is stuck is told of soon.
+const ANSWERS: Duration = Duration::from_secs(5);
+
 /// Connects by a kubeconfig file, to its current context or the one named.
 ///
 /// # Errors
@@ -32,6 +36,9 @@ pub async fn by_kubeconfig(path: &Path, context: Option<&str>, proxies: &Proxies
         config.proxy_url = None;
     } else if config.proxy_url.is_none() {
         config.proxy_url = proxies.https.as_deref().and_then(|p| p.parse().ok());
+    }
+    if is_loopback(&host) {
+        config.connect_timeout = Some(ANSWERS);
     }
     let server = config.cluster_url.to_string();
     Client::try_from(config).map_err(|source| ClientError::Connect { server, source: Box::new(source) })

@@ -8,6 +8,14 @@ use crate::ui::terminal::{Style, Terminal};
 /// Renders Markdown for stdout, wrapped at `columns`.
 #[must_use]
 pub fn render(terminal: &Terminal, text: &str, columns: usize) -> String {
+    // Signs that prose has beyond ASCII, where the terminal or the reader wants none of them.
+    let ascii;
+    let text = if terminal.manners.plain || !terminal.manners.unicode {
+        ascii = text.replace('→', "->").replace('…', "...");
+        &ascii
+    } else {
+        text
+    };
     let mut page = Page {
         terminal,
         columns: columns.max(20),
@@ -273,6 +281,7 @@ mod tests {
 
     #[test]
     fn chinese_wraps_by_display_width_and_no_line_begins_with_punctuation() {
+        assert_eq!(plain("`pending` → `allocated` …", 40), "`pending` -> `allocated` ...");
         let text = plain("调度器只试了一次，然后等待变化。", 20);
         for line in text.lines() {
             assert!(crate::ui::table::width(line) <= 20, "{line}");

@@ -88,6 +88,18 @@ fn a_learner_goes_through_lesson_one() {
     );
     assert!(chinese.ok().contains("一个 Pod，一块 GPU"), "{}", chinese.stdout);
     // Plain: nothing but ASCII marks.
+    for args in [
+        &["--help"][..],
+        &["get", "--help"],
+        &["get", ""],
+        &["status"],
+        &["up", "--dry-run", "--nodes", "9"],
+        &["verify"],
+        &["tour", "--help"],
+    ] {
+        let plain = lab.home.dralab(&[args, &["--plain", "--lang", "en"]].concat());
+        assert!(plain.stdout.is_ascii() && plain.stderr.is_ascii(), "{args:?}: {plain:?}");
+    }
     let plain = lab.dralab(&["lesson", "list", "--plain", "--lang", "en"]);
     assert!(plain.ok().is_ascii(), "{}", plain.stdout);
 }

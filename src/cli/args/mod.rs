@@ -60,7 +60,7 @@ pub struct Global {
 pub enum LanguageArg {
     /// English
     En,
-    /// 中文
+    /// Chinese
     Zh,
 }
 

@@ -17,7 +17,7 @@ pub struct Namespace {
 /// `get`.
 #[derive(Args, Clone, Debug)]
 pub struct GetArgs {
-    /// What to list: KIND[,KIND…] or KIND/NAME
+    /// What to list: KIND[,KIND...] or KIND/NAME
     #[arg(required = true, value_name = "KIND[/NAME]")]
     pub what: Vec<String>,
     /// Which namespace
@@ -62,7 +62,7 @@ pub struct ApplyArgs {
 /// `delete`.
 #[derive(Args, Clone, Debug)]
 pub struct DeleteArgs {
-    /// What to delete: KIND/NAME…, or KIND NAME…
+    /// What to delete: KIND/NAME..., or KIND NAME...
     #[arg(value_name = "KIND[/NAME]", required_unless_present = "files")]
     pub what: Vec<String>,
     /// File or folder with manifests, or `-` for standard input

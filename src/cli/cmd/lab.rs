@@ -138,7 +138,7 @@ fn dry_run(app: &App, wanted: &Wanted) -> Result<u8, Failure> {
     }
     let control = LabSpec::control_plane(&app.lab);
     let workers = plan.spec.workers(&app.lab);
-    let shown = if workers.len() > 3 { format!("{} … {}", workers[0], workers[workers.len() - 1]) } else { workers.join(", ") };
+    let shown = if workers.len() > 3 { format!("{} ... {}", workers[0], workers[workers.len() - 1]) } else { workers.join(", ") };
     lines.push(terminal.text("plan.nodes", &[("control", &control), ("workers", &shown)]));
     let gpus = plan.spec.gpus.map_or_else(|| terminal.text("plan.gpus-of-profile", &[]), |n| n.to_string());
     lines.push(terminal.text("plan.gpus", &[("profile", &plan.spec.profile), ("gpus", &gpus)]));
@@ -253,7 +253,7 @@ pub async fn status(app: &App, args: &StatusArgs) -> Result<u8, Failure> {
                 terminal.line(row(
                     "status.nodes",
                     record.nodes.iter().take(6).map(|n| n.name.clone()).collect::<Vec<_>>().join(", ")
-                        + if record.nodes.len() > 6 { ", …" } else { "" },
+                        + if record.nodes.len() > 6 { ", ..." } else { "" },
                 ))?;
                 terminal.line(row("status.profile", record.spec.profile.clone()))?;
                 terminal.line(row("status.kubeconfig", record.kubeconfig.display().to_string()))?;

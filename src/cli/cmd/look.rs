@@ -26,13 +26,13 @@ pub(super) fn asked<'k>(kinds: &'k Kinds, what: &[String]) -> Result<Vec<Asked<'
     let mut found = Vec::new();
     // An empty word is a variable of the shell that is not set; it must not come to mean every object.
     if what.iter().any(|word| word.trim().is_empty() || word.split(',').all(str::is_empty)) {
-        return Err(Failure::new(FailureKind::Usage, "DL-USE-01", "a kind or name is empty").hint("either KIND NAME…, or KIND/NAME…"));
+        return Err(Failure::new(FailureKind::Usage, "DL-USE-01", "a kind or name is empty").hint("either KIND NAME..., or KIND/NAME..."));
     }
     if what.iter().any(|w| w.contains('/')) {
         for word in what {
             let Some((kind, name)) = word.split_once('/').filter(|(k, n)| !k.is_empty() && !n.is_empty()) else {
                 return Err(Failure::new(FailureKind::Usage, "DL-USE-01", format!("\"{word}\" is not KIND/NAME"))
-                    .hint("either KIND NAME…, or KIND/NAME…"));
+                    .hint("either KIND NAME..., or KIND/NAME..."));
             };
             found.push(Asked { kind: kinds.find(kind).map_err(Failure::from)?, name: Some(name.to_owned()) });
         }
