@@ -99,6 +99,22 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// An error with its causes in one line, outermost first.
+#[derive(Clone, Copy, Debug)]
+pub struct Chain<'e>(pub &'e dyn std::error::Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut next = self.0.source();
+        while let Some(cause) = next {
+            write!(f, ": {cause}")?;
+            next = cause.source();
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Failure, Kind};

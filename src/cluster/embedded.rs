@@ -1,6 +1,7 @@
 //! The embedded backend: one background process per lab, brought up, resumed and taken down.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -140,12 +141,7 @@ pub async fn up(
     let fresh = !folder.path.exists();
     // Not created before the lock is had: what is to be undone begins there.
     let mut undo = Undo { folder: folder.clone(), runtime: home.runtime().map(Path::to_path_buf), pid: None, remove: fresh, armed: true };
-    let waiting = folder.clone();
-    let lock = tokio::task::spawn_blocking(move || waiting.change_lock(BUSY)).await.map_err(|error| ClusterError::Start {
-        message: format!("cannot wait for the lock: {error}"),
-        id: "DL-LAB-09",
-        hints: Vec::new(),
-    })??;
+    let lock = change_lock(&folder).await?;
     let mut plan = plan(&folder, wanted)?;
     // A process that was killed a moment ago still has its lock, and one that an interrupted `up` left behind is only just beginning:
     // both get a moment. One that is stuck keeps the lock and is told to end.
@@ -194,6 +190,16 @@ pub async fn up(
     undo.armed = false;
     drop(lock);
     Ok(record)
+}
+
+/// Takes the lock of `up` and `down` without holding up the runtime.
+async fn change_lock(folder: &LabFolder) -> Result<File, ClusterError> {
+    let waiting = folder.clone();
+    tokio::task::spawn_blocking(move || waiting.change_lock(BUSY)).await.map_err(|error| ClusterError::Start {
+        message: format!("cannot wait for the lock: {error}"),
+        id: "DL-LAB-09",
+        hints: Vec::new(),
+    })?
 }
 
 /// Whether the API of a lab answers.
@@ -280,12 +286,7 @@ pub async fn down(home: &Home, lab: &str, purge: bool) -> Result<Downed, Cluster
     if !folder.path.exists() {
         return Ok(Downed { stopped: false, purged: false });
     }
-    let waiting = folder.clone();
-    let lock = tokio::task::spawn_blocking(move || waiting.change_lock(BUSY)).await.map_err(|error| ClusterError::Start {
-        message: format!("cannot wait for the lock: {error}"),
-        id: "DL-LAB-09",
-        hints: Vec::new(),
-    })??;
+    let lock = change_lock(&folder).await?;
     let record = match LabRecord::read(&folder) {
         Ok(record) => record,
         // `down --purge` is the way out for a record that cannot be read; a plain `down` must not guess.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::base::clock::{SharedClock, SystemClock};
+use crate::base::failure::Chain;
 use crate::cluster::folders::create_private;
 use crate::cluster::record::{FORMAT, write_private};
 use crate::cluster::{ClusterError, Home, LabFolder, LabRecord, LabSpec, NodeRecord, sockets};
@@ -167,13 +168,7 @@ fn enough_files(nodes: u32) -> Result<(), ClusterError> {
 
 fn store_error(error: &OpenError) -> ClusterError {
     let hints = vec!["the store is left as it is; to begin anew: `dralab down --purge`".to_owned()];
-    let mut message = error.to_string();
-    let mut next = std::error::Error::source(error);
-    while let Some(cause) = next {
-        message = format!("{message}: {cause}");
-        next = cause.source();
-    }
-    ClusterError::Start { message, id: "DL-STORE-01", hints }
+    ClusterError::Start { message: Chain(error).to_string(), id: "DL-STORE-01", hints }
 }
 
 fn assemble_error(error: AssembleError) -> ClusterError {

@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::base::clock::SharedClock;
+use crate::base::failure::Chain;
 use crate::driver::{self, DriverConfig, DriverError, Folders, Profile};
 use crate::embedded::api::resource::NODES;
 use crate::embedded::api::{Api, Caller, DeleteOptions, Status};
@@ -208,19 +209,4 @@ fn remove_other_nodes(api: &Api, config: &ClusterConfig) -> Result<(), Status> {
         }
     }
     Ok(())
-}
-
-/// An error with its causes in one line.
-struct Chain<'e>(&'e dyn std::error::Error);
-
-impl std::fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut next = self.0.source();
-        while let Some(cause) = next {
-            write!(f, ": {cause}")?;
-            next = cause.source();
-        }
-        Ok(())
-    }
 }
