@@ -87,7 +87,7 @@ impl App {
     pub fn record(&self) -> Result<LabRecord, Failure> {
         let folder = self.folder();
         match LabRecord::read(&folder).map_err(Failure::from)? {
-            Some(record) if folder.is_running() => Ok(record),
+            Some(record) if record.is_up(&folder) => Ok(record),
             Some(_) => Err(Failure::from(ClusterError::NotUp { lab: self.lab.clone() })),
             None => {
                 let mut failure = Failure::new(Kind::NoLab, "DL-LAB-01", format!("there is no lab \"{}\"", self.lab));

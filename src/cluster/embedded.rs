@@ -148,7 +148,7 @@ pub async fn up(
     let patience = Instant::now() + DYING;
     while folder.is_running() && !matches!(&plan.running, Some(record) if answers(record).await) {
         if Instant::now() > patience {
-            process::stop(&folder, plan.running.as_ref().map(|r| r.pid), STOP).await?;
+            process::stop(&folder, plan.running.as_ref().and_then(|r| r.pid), STOP).await?;
         } else {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
@@ -165,11 +165,11 @@ pub async fn up(
     // Another `up` may have made the lab while this one waited for the lock; then nothing here is ours to remove.
     undo.remove = fresh && !plan.resumes;
     match &plan.running {
-        Some(record) if !plan.restarts => report(UpEvent::AlreadyRunning { pid: record.pid }),
+        Some(record) if !plan.restarts => report(UpEvent::AlreadyRunning { pid: record.pid.unwrap_or_default() }),
         running => {
             if let Some(record) = running {
                 report(UpEvent::Restarting { version: record.version.clone() });
-                process::stop(&folder, Some(record.pid), STOP).await?;
+                process::stop(&folder, record.pid, STOP).await?;
             }
             report(UpEvent::Starting);
             let starting = process::start(&executable, &folder, &plan.spec)?;
@@ -295,7 +295,7 @@ pub async fn down(home: &Home, lab: &str, purge: bool) -> Result<Downed, Cluster
     };
     let stopped = folder.is_running();
     if stopped {
-        process::stop(&folder, record.as_ref().map(|r| r.pid), STOP).await?;
+        process::stop(&folder, record.as_ref().and_then(|r| r.pid), STOP).await?;
     }
     remove_sockets(home.runtime(), &folder, record.as_ref());
     if purge {
@@ -307,7 +307,7 @@ pub async fn down(home: &Home, lab: &str, purge: bool) -> Result<Downed, Cluster
 
 /// Removes the folder of sockets, where it is one that dralab makes.
 fn remove_sockets(runtime: Option<&Path>, folder: &LabFolder, record: Option<&LabRecord>) {
-    let recorded = record.map(|r| r.sockets.clone()).filter(|path| {
+    let recorded = record.and_then(|r| r.sockets.clone()).filter(|path| {
         path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&format!("{}-", folder.name)))
             && path.parent().and_then(Path::file_name).is_some_and(|n| n.to_string_lossy().starts_with("dralab"))
     });

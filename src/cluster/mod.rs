@@ -1,6 +1,6 @@
 //! Bring a lab up and down: the lab's record on disk, its folders, and the backends.
 //!
-//! Today there is the embedded backend; a kind cluster and an existing context plug in beside [`embedded`].
+//! Three backends: [`embedded`], a cluster of its own in containers, and a cluster that was there before.
 
 pub mod embedded;
 pub mod error;
@@ -10,7 +10,8 @@ pub mod process;
 pub mod record;
 pub mod serve;
 pub mod sockets;
+pub mod steps;
 
 pub use error::ClusterError;
 pub use folders::{Home, LabFolder};
-pub use record::{LabRecord, LabSpec, NodeRecord};
+pub use record::{Backend, ContextRecord, KindRecord, LabRecord, LabSpec, NodeRecord};

@@ -61,6 +61,36 @@ pub struct NodeRecord {
     pub cdi: PathBuf,
 }
 
+/// Where a lab runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// A Kubernetes API, scheduler and node agents in a process of dralab.
+    Embedded,
+    /// A cluster that dralab made with kind.
+    Kind,
+    /// A cluster that was there before.
+    Context,
+}
+
+impl Backend {
+    /// Its name, as `--backend` takes it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Backend::Embedded => "embedded",
+            Backend::Kind => "kind",
+            Backend::Context => "context",
+        }
+    }
+}
+
+impl std::fmt::Display for Backend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// The record of a lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -69,25 +99,75 @@ pub struct LabRecord {
     pub format: u32,
     /// The lab's name.
     pub lab: String,
-    /// `embedded`.
-    pub backend: String,
+    /// Where it runs.
+    pub backend: Backend,
     /// The dralab that runs it.
     pub version: String,
     /// The process of an embedded lab.
-    pub pid: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
     /// The API server's address.
     pub server: String,
     /// The kubeconfig.
     pub kubeconfig: PathBuf,
     /// What it is made of.
     pub spec: LabSpec,
-    /// The folder that holds its sockets.
-    pub sockets: PathBuf,
-    /// Its nodes, the control plane first.
+    /// The folder that holds the sockets of an embedded lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sockets: Option<PathBuf>,
+    /// Its nodes, the control plane first. Empty on a cluster that was there before.
     pub nodes: Vec<NodeRecord>,
+    /// What a lab on kind was made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<KindRecord>,
+    /// What a lab on a cluster that was there before is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<ContextRecord>,
+}
+
+/// What a lab on kind was made of. `up` without flags keeps it so.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KindRecord {
+    /// The engine's address, as `DOCKER_HOST` would have it.
+    pub engine: String,
+    /// The node image, as it was named.
+    pub node_image: String,
+    /// The Kubernetes version that the nodes have.
+    pub kubernetes: String,
+    /// Stage of the feature gates: `stable`, `beta` or `all`.
+    pub features: String,
+    /// The driver's image on the nodes.
+    pub driver_image: String,
+}
+
+/// What a lab on a cluster that was there before is bound to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContextRecord {
+    /// The context's name.
+    pub context: String,
+    /// The kubeconfig that it was found in.
+    pub kubeconfig: PathBuf,
+    /// The uid of namespace kube-system: tells whether it is still the same cluster.
+    pub cluster: String,
+    /// The learner, on a cluster that several share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learner: Option<String>,
+    /// The driver's image.
+    pub driver_image: String,
 }
 
 impl LabRecord {
+    /// Whether the lab is up as far as this machine can tell without asking anybody: an embedded lab's process runs, any other has a record.
+    #[must_use]
+    pub fn is_up(&self, folder: &LabFolder) -> bool {
+        match self.backend {
+            Backend::Embedded => folder.is_running(),
+            Backend::Kind | Backend::Context => true,
+        }
+    }
+
     /// Reads the record of a lab; `None` when it has none.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use crate::base::clock::{SharedClock, SystemClock};
 use crate::base::failure::Chain;
 use crate::cluster::folders::create_private;
 use crate::cluster::record::{FORMAT, write_private};
-use crate::cluster::{ClusterError, Home, LabFolder, LabRecord, LabSpec, NodeRecord, sockets};
+use crate::cluster::{Backend, ClusterError, Home, LabFolder, LabRecord, LabSpec, NodeRecord, sockets};
 use crate::driver::Profile;
 use crate::embedded::assemble::{AssembleError, Cluster, ClusterConfig, NodeConfig};
 use crate::embedded::http::ServerError;
@@ -73,14 +73,16 @@ impl Serving {
         let record = LabRecord {
             format: FORMAT,
             lab: folder.name.clone(),
-            backend: "embedded".to_owned(),
+            backend: Backend::Embedded,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
+            pid: Some(std::process::id()),
             server: cluster.server.clone(),
             kubeconfig: folder.kubeconfig(),
             spec: spec.clone(),
-            sockets,
+            sockets: Some(sockets),
             nodes,
+            kind: None,
+            context: None,
         };
         record.write(folder)?;
         Ok(Serving { record, cluster, _lock: lock })

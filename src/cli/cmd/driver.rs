@@ -46,7 +46,7 @@ async fn client(app: &App, args: &DriverRunArgs) -> Result<kube::Client, Failure
         return connect::by_kubeconfig(path, None, &app.proxies()).await.map_err(Failure::from);
     }
     let folder = app.folder();
-    if folder.is_running() && LabRecord::read(&folder).map_err(Failure::from)?.is_some() {
+    if LabRecord::read(&folder).map_err(Failure::from)?.is_some_and(|record| record.is_up(&folder)) {
         return app.client().await;
     }
     let config = kube::Config::incluster().map_err(|error| {

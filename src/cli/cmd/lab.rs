@@ -129,10 +129,10 @@ fn dry_run(app: &App, wanted: &Wanted) -> Result<u8, Failure> {
     let mut lines = Vec::new();
     match &plan.running {
         Some(record) if plan.restarts => {
-            lines.push(terminal.text("plan.stop", &[("pid", &record.pid)]));
+            lines.push(terminal.text("plan.stop", &[("pid", &record.pid.unwrap_or_default())]));
             lines.push(terminal.text("plan.resume", &[("folder", &folder.store().display())]));
         }
-        Some(record) => lines.push(terminal.text("plan.running", &[("pid", &record.pid)])),
+        Some(record) => lines.push(terminal.text("plan.running", &[("pid", &record.pid.unwrap_or_default())])),
         None if plan.resumes => lines.push(terminal.text("plan.resume", &[("folder", &folder.store().display())])),
         None => lines.push(terminal.text("plan.create", &[("folder", &folder.path.display())])),
     }
@@ -163,8 +163,12 @@ async fn foreground(app: &App, wanted: &Wanted) -> Result<u8, Failure> {
     folder.create().map_err(Failure::from)?;
     let plan = embedded::plan(&folder, wanted).map_err(Failure::from)?;
     if let Some(record) = plan.running {
-        return Err(Failure::new(Kind::Refused, "DL-LAB-10", format!("lab \"{}\" runs already, as process {}", app.lab, record.pid))
-            .hint("stop it first: `dralab down`"));
+        return Err(Failure::new(
+            Kind::Refused,
+            "DL-LAB-10",
+            format!("lab \"{}\" runs already, as process {}", app.lab, record.pid.unwrap_or_default()),
+        )
+        .hint("stop it first: `dralab down`"));
     }
     let lab = serve::Serving::start(&app.home, &folder, &plan.spec).await.map_err(Failure::from)?;
     let record = lab.record().clone();
@@ -222,7 +226,7 @@ pub async fn status(app: &App, args: &StatusArgs) -> Result<u8, Failure> {
     let terminal = &app.terminal;
     let folder = app.folder();
     let record = LabRecord::read(&folder).map_err(Failure::from)?;
-    let running = record.is_some() && folder.is_running();
+    let running = record.as_ref().is_some_and(|record| record.is_up(&folder));
     let state = match (&record, running) {
         (None, _) => "absent",
         (Some(_), false) => "stopped",
@@ -234,7 +238,7 @@ pub async fn status(app: &App, args: &StatusArgs) -> Result<u8, Failure> {
             let answer = json!({
                 "apiVersion": "dralab/v1", "kind": "Status", "lab": app.lab, "state": state, "folder": folder.path, "log": folder.log(),
                 "backend": record.as_ref().map(|r| &r.backend), "version": record.as_ref().map(|r| &r.version),
-                "pid": record.as_ref().filter(|_| running).map(|r| r.pid), "server": record.as_ref().filter(|_| running).map(|r| &r.server),
+                "pid": record.as_ref().filter(|_| running).and_then(|r| r.pid), "server": record.as_ref().filter(|_| running).map(|r| &r.server),
                 "kubeconfig": record.as_ref().map(|r| &r.kubeconfig), "spec": record.as_ref().map(|r| &r.spec),
                 "nodes": record.as_ref().map(|r| &r.nodes), "thisVersion": embedded::VERSION,
             });
@@ -247,7 +251,9 @@ pub async fn status(app: &App, args: &StatusArgs) -> Result<u8, Failure> {
             if let Some(record) = &record {
                 terminal.line(row("status.backend", format!("{} (dralab {})", record.backend, record.version)))?;
                 if running {
-                    terminal.line(row("status.process", record.pid.to_string()))?;
+                    if let Some(pid) = record.pid {
+                        terminal.line(row("status.process", pid.to_string()))?;
+                    }
                     terminal.line(row("status.server", record.server.clone()))?;
                 }
                 terminal.line(row(
