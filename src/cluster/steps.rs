@@ -23,7 +23,7 @@ impl Say {
 
     /// Fills a placeholder.
     #[must_use]
-    pub fn with(mut self, name: &'static str, value: impl ToString) -> Self {
+    pub fn with(mut self, name: &'static str, value: &(impl ToString + ?Sized)) -> Self {
         self.values.push((name, value.to_string()));
         self
     }
