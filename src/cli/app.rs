@@ -8,6 +8,7 @@ use kube::Client;
 use crate::base::failure::{Failure, Kind};
 use crate::cli::args::{ColorArg, Global, LanguageArg};
 use crate::cli::environment::Environment;
+use crate::cli::interrupt;
 use crate::client::connect::{self, Proxies};
 use crate::cluster::error::up_hint;
 use crate::cluster::{ClusterError, Home, LabFolder, LabRecord};
@@ -58,17 +59,7 @@ impl App {
             .enable_all()
             .build()
             .map_err(|error| Failure::new(Kind::Failed, "DL-RUN-01", "the runtime cannot be started").because(&error))?;
-        let result = runtime.block_on(async {
-            if !interruptible {
-                return command.await;
-            }
-            let mut interrupts = Interrupts::new()?;
-            tokio::select! {
-                biased;
-                result = command => result,
-                name = interrupts.next() => Err(Failure::new(Kind::Interrupted, "DL-INT-01", format!("interrupted ({name})"))),
-            }
-        });
+        let result = runtime.block_on(async { if interruptible { interrupt::droppable(command).await } else { command.await } });
         // Blocking threads may still wait for a lock; the process does not wait for them.
         runtime.shutdown_background();
         result
@@ -142,30 +133,6 @@ impl App {
     pub fn executable(&self) -> Result<PathBuf, Failure> {
         std::env::current_exe()
             .map_err(|error| Failure::new(Kind::Failed, "DL-RUN-02", "cannot tell where this program's file is").because(&error))
-    }
-}
-
-/// Ctrl-C and SIGTERM.
-struct Interrupts {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-}
-
-impl Interrupts {
-    fn new() -> Result<Self, Failure> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let wrong = |error: std::io::Error| Failure::new(Kind::Failed, "DL-RUN-03", "signals cannot be listened to").because(&error);
-        Ok(Interrupts {
-            interrupt: signal(SignalKind::interrupt()).map_err(wrong)?,
-            terminate: signal(SignalKind::terminate()).map_err(wrong)?,
-        })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.interrupt.recv() => "Ctrl-C",
-            _ = self.terminate.recv() => "SIGTERM",
-        }
     }
 }
 

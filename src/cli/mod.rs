@@ -4,6 +4,7 @@ pub mod app;
 pub mod args;
 pub mod cmd;
 pub mod environment;
+pub mod interrupt;
 
 use std::process::ExitCode;
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::base::failure::{Failure, Kind};
+use crate::cluster::steps::Say;
 
 /// A lab could not be brought up, down or looked at.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +111,20 @@ pub enum ClusterError {
         /// What to do.
         hints: Vec<String>,
     },
+    /// A backend's step failed, and what to do about it is known.
+    #[error("{message}")]
+    Advised {
+        /// What failed.
+        message: String,
+        /// The failure's stable id.
+        id: &'static str,
+        /// Which exit code it leads to.
+        kind: Kind,
+        /// Why, outermost first.
+        causes: Vec<String>,
+        /// What to do.
+        advice: Vec<Say>,
+    },
     /// There is no lab of this name, or it does not run.
     #[error("lab \"{lab}\" is not up")]
     NotUp {
@@ -123,6 +138,15 @@ impl ClusterError {
     pub fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| ClusterError::File { action, path, source }
+    }
+
+    /// What to do, as texts of the catalogue. Advice that is the same in every language is among the hints of its [`Failure`].
+    #[must_use]
+    pub fn advice(&self) -> Vec<Say> {
+        match self {
+            ClusterError::Advised { advice, .. } => advice.clone(),
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -164,6 +188,11 @@ impl From<ClusterError> for Failure {
             ClusterError::Busy { .. } => (Kind::TimedOut, "DL-LAB-08", vec!["wait for the other one, then run it again".to_owned()]),
             ClusterError::Api { .. } => (Kind::Failed, "DL-API-01", Vec::new()),
             ClusterError::Manifest { .. } => (Kind::Failed, "DL-MAN-01", Vec::new()),
+            ClusterError::Advised { message, id, kind, causes, .. } => {
+                let mut failure = Failure::new(*kind, id, message.clone());
+                failure.causes.clone_from(causes);
+                return failure;
+            }
             ClusterError::Start { id: id @ "DL-PROF-01", hints, .. } => (Kind::Usage, id, hints.clone()),
             ClusterError::Start { id, hints, .. } => (Kind::Failed, id, hints.clone()),
             ClusterError::NotUp { lab } => (Kind::NoLab, "DL-LAB-01", vec![up_hint(lab)]),

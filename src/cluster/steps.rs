@@ -3,6 +3,7 @@
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use crate::base::failure::Chain;
 use crate::cluster::ClusterError;
 
 /// Something to say to the user: the id of a text in the catalogue (`assets/text/`) and what goes into its placeholders.
@@ -80,6 +81,8 @@ pub enum StepEvent {
     Failed,
     /// What was made is being taken back: this step's part.
     Undoing(Say),
+    /// It has been taken back.
+    Undone(Say),
     /// A part could not be taken back.
     UndoFailed {
         /// Whose part.
@@ -137,8 +140,9 @@ pub async fn run<C: Send>(
     }
     for step in made.into_iter().rev() {
         report(StepEvent::Undoing(step.describe(context)));
-        if let Err(error) = step.undo(context).await {
-            report(StepEvent::UndoFailed { step: step.describe(context), reason: error.to_string() });
+        match step.undo(context).await {
+            Ok(()) => report(StepEvent::Undone(step.describe(context))),
+            Err(error) => report(StepEvent::UndoFailed { step: step.describe(context), reason: Chain(&error).to_string() }),
         }
     }
     Err(why)

@@ -25,10 +25,10 @@ pub async fn run(app: &App, command: Command) -> Result<u8, Failure> {
     match command {
         Command::Up(args) => lab::up(app, &args).await,
         Command::Down(args) => lab::down(app, &args).await,
-        Command::Status(args) => lab::status(app, &args).await,
+        Command::Status(args) => lab::status::run(app, &args).await,
         Command::Env => lab::env(app),
         Command::Kubectl(args) => lab::kubectl(app, &args).await,
-        Command::LabProcess(args) => lab::process(app, &args).await,
+        Command::LabProcess(args) => lab::embedded::process(app, &args).await,
         Command::Get(args) => look::get(app, &args).await,
         Command::Events(args) => look::events(app, &args).await,
         Command::Logs(args) => look::logs(app, &args).await,
@@ -49,12 +49,11 @@ pub async fn run(app: &App, command: Command) -> Result<u8, Failure> {
     }
 }
 
-/// Whether Ctrl-C may drop a command. What serves until it is told to end listens itself.
+/// Whether Ctrl-C may drop a command. What serves until it is told to end, or takes back what it made, listens itself.
 #[must_use]
 pub fn is_interruptible(command: &Command) -> bool {
     match command {
-        Command::LabProcess(_) | Command::Driver(DriverCommand::Run(_)) => false,
-        Command::Up(args) => !args.foreground,
+        Command::LabProcess(_) | Command::Driver(DriverCommand::Run(_)) | Command::Up(_) => false,
         _ => true,
     }
 }

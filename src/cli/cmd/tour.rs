@@ -30,7 +30,7 @@ const MANAGER: &str = "dralab-tour";
 pub async fn run(app: &App, _args: &TourArgs) -> Result<u8, Failure> {
     let terminal = &app.terminal;
     if app.record().is_err() {
-        lab::bring_up(app, &Wanted::default()).await?;
+        lab::embedded::bring_up(app, &Wanted::default()).await?;
     }
     let library = Library::embedded().map_err(Failure::from)?;
     let entry = library.entries().first().ok_or_else(|| Failure::from(LessonError::Unknown { name: "1".to_owned(), near: Vec::new() }))?;

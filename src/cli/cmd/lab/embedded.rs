@@ -1,20 +1,16 @@
-//! `up`, `down`, `status`, `env`, `kubectl`, and the lab's own process.
+//! The embedded backend: `up`, `down`, and the lab's own process.
 
-use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use serde_json::json;
-
 use crate::base::failure::{Failure, Kind};
-use crate::base::shell;
 use crate::cli::app::App;
-use crate::cli::args::{DownArgs, Format, KubectlArgs, LabProcessArgs, StatusArgs, UpArgs};
+use crate::cli::args::{DownArgs, LabProcessArgs, UpArgs};
+use crate::cli::cmd::lab::{next_commands, wanted};
 use crate::cluster::embedded::{self, UpEvent, Wanted};
 use crate::cluster::{LabFolder, LabRecord, LabSpec, serve};
 use crate::ui::steps::{self, Step};
-use crate::ui::terminal::{Style, Terminal};
+use crate::ui::terminal::Terminal;
 
 /// `up`.
 ///
@@ -88,38 +84,6 @@ impl StepLog<'_> {
             step.failed(&self.terminal.text("up.failed", &[]));
         }
     }
-}
-
-fn next_commands(app: &App) -> Result<(), Failure> {
-    let terminal = &app.terminal;
-    let kubeconfig = app.folder().kubeconfig();
-    terminal.line("")?;
-    terminal.line(format!("  export KUBECONFIG={}", shell::quote(&kubeconfig)))?;
-    terminal.line(format!("  {}", terminal.styled(Style::Literal, &lab_command(app, "lesson next"))))
-}
-
-/// A command of dralab for this lab.
-#[must_use]
-pub fn lab_command(app: &App, command: &str) -> String {
-    if app.lab == "dra-lab" { format!("dralab {command}") } else { format!("dralab --lab {} {command}", app.lab) }
-}
-
-/// What the flags ask for. A profile that is a file becomes an absolute path, since the lab's process runs elsewhere.
-fn wanted(app: &App, args: &UpArgs) -> Result<Wanted, Failure> {
-    let profile = match &args.profile {
-        Some(name) if name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml") => {
-            let path = app.environment.current_dir.as_deref().unwrap_or_else(|| Path::new("/")).join(name);
-            if !path.is_file() {
-                return Err(Failure::new(Kind::Usage, "DL-PROF-01", format!("there is no profile file {}", path.display())));
-            }
-            Some(path.display().to_string())
-        }
-        other => other.clone(),
-    };
-    if let Some(name) = profile.as_deref() {
-        serve::check_profile(name).map_err(Failure::from)?;
-    }
-    Ok(Wanted { nodes: args.nodes, gpus: args.gpus, profile, port: args.port })
 }
 
 fn dry_run(app: &App, wanted: &Wanted) -> Result<u8, Failure> {
@@ -216,94 +180,6 @@ pub async fn down(app: &App, args: &DownArgs) -> Result<u8, Failure> {
     };
     terminal.progress(format!(" {} {}", terminal.good_mark(), terminal.text(id, &[("lab", &app.lab)])));
     Ok(0)
-}
-
-/// `status`.
-///
-/// # Errors
-/// When the record cannot be understood.
-pub async fn status(app: &App, args: &StatusArgs) -> Result<u8, Failure> {
-    let terminal = &app.terminal;
-    let folder = app.folder();
-    let record = LabRecord::read(&folder).map_err(Failure::from)?;
-    let running = record.as_ref().is_some_and(|record| record.is_up(&folder));
-    let state = match (&record, running) {
-        (None, _) => "absent",
-        (Some(_), false) => "stopped",
-        (Some(_), true) => "running",
-    };
-    let other = record.as_ref().filter(|r| running && r.version != embedded::VERSION);
-    match args.output {
-        Format::Json => {
-            let answer = json!({
-                "apiVersion": "dralab/v1", "kind": "Status", "lab": app.lab, "state": state, "folder": folder.path, "log": folder.log(),
-                "backend": record.as_ref().map(|r| &r.backend), "version": record.as_ref().map(|r| &r.version),
-                "pid": record.as_ref().filter(|_| running).and_then(|r| r.pid), "server": record.as_ref().filter(|_| running).map(|r| &r.server),
-                "kubeconfig": record.as_ref().map(|r| &r.kubeconfig), "spec": record.as_ref().map(|r| &r.spec),
-                "nodes": record.as_ref().map(|r| &r.nodes), "thisVersion": embedded::VERSION,
-            });
-            terminal.line(answer.to_string())?;
-        }
-        Format::Text => {
-            let row = |id: &str, value: String| format!("{}  {value}", crate::ui::table::pad(&terminal.text(id, &[]), 12));
-            terminal.line(row("status.lab", app.lab.clone()))?;
-            terminal.line(row("status.state", terminal.text(&format!("status.{state}"), &[])))?;
-            if let Some(record) = &record {
-                terminal.line(row("status.backend", format!("{} (dralab {})", record.backend, record.version)))?;
-                if running {
-                    if let Some(pid) = record.pid {
-                        terminal.line(row("status.process", pid.to_string()))?;
-                    }
-                    terminal.line(row("status.server", record.server.clone()))?;
-                }
-                terminal.line(row(
-                    "status.nodes",
-                    record.nodes.iter().take(6).map(|n| n.name.clone()).collect::<Vec<_>>().join(", ")
-                        + if record.nodes.len() > 6 { ", ..." } else { "" },
-                ))?;
-                terminal.line(row("status.profile", record.spec.profile.clone()))?;
-                terminal.line(row("status.kubeconfig", record.kubeconfig.display().to_string()))?;
-                terminal.line(row("status.folder", folder.path.display().to_string()))?;
-            }
-        }
-    }
-    if let Some(record) = other {
-        terminal.progress(terminal.text("status.other-version", &[("theirs", &record.version), ("ours", &embedded::VERSION)]));
-    }
-    if running {
-        Ok(0)
-    } else {
-        terminal.progress(format!("{}: {}", terminal.text("failure.hint", &[]), crate::cluster::error::up_hint(&app.lab)));
-        Ok(Kind::NotSatisfied.exit_code())
-    }
-}
-
-/// `env`.
-///
-/// # Errors
-/// When there is no lab.
-pub fn env(app: &App) -> Result<u8, Failure> {
-    let record = app.record()?;
-    app.terminal.line(format!("export KUBECONFIG={}", shell::quote(&record.kubeconfig)))?;
-    Ok(0)
-}
-
-/// `kubectl -- …`: the user's kubectl with the lab's kubeconfig. Its exit code is passed on.
-///
-/// # Errors
-/// When there is no lab or no kubectl.
-pub async fn kubectl(app: &App, args: &KubectlArgs) -> Result<u8, Failure> {
-    let record = app.record()?;
-    let program = app.environment.path("DRALAB_KUBECTL").unwrap_or_else(|| PathBuf::from("kubectl"));
-    let rest: Vec<_> = args.args.iter().skip_while(|a| *a == "--").cloned().collect();
-    let status =
-        tokio::process::Command::new(&program).args(rest).env("KUBECONFIG", &record.kubeconfig).status().await.map_err(|error| {
-            Failure::new(Kind::Failed, "DL-KUBECTL-01", format!("cannot run {}", program.display()))
-                .because(&error)
-                .hint("install kubectl, name it with `export DRALAB_KUBECTL=PATH`, or use `dralab get`, `dralab describe`, `dralab apply`")
-        })?;
-    let code = status.code().or_else(|| status.signal().map(|s| 128 + s)).unwrap_or(1);
-    Ok(u8::try_from(code).unwrap_or(1))
 }
 
 /// The process of an embedded lab: one line on stdout when it serves, then on until it is told to end.

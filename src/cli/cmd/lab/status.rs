@@ -1,0 +1,68 @@
+//! `status`: what runs, and where its files are.
+
+use serde_json::json;
+
+use crate::base::failure::{Failure, Kind};
+use crate::cli::app::App;
+use crate::cli::args::{Format, StatusArgs};
+use crate::cluster::{LabRecord, embedded};
+
+/// `status`.
+///
+/// # Errors
+/// When the record cannot be understood.
+pub async fn run(app: &App, args: &StatusArgs) -> Result<u8, Failure> {
+    let terminal = &app.terminal;
+    let folder = app.folder();
+    let record = LabRecord::read(&folder).map_err(Failure::from)?;
+    let running = record.as_ref().is_some_and(|record| record.is_up(&folder));
+    let state = match (&record, running) {
+        (None, _) => "absent",
+        (Some(_), false) => "stopped",
+        (Some(_), true) => "running",
+    };
+    let other = record.as_ref().filter(|r| running && r.version != embedded::VERSION);
+    match args.output {
+        Format::Json => {
+            let answer = json!({
+                "apiVersion": "dralab/v1", "kind": "Status", "lab": app.lab, "state": state, "folder": folder.path, "log": folder.log(),
+                "backend": record.as_ref().map(|r| &r.backend), "version": record.as_ref().map(|r| &r.version),
+                "pid": record.as_ref().filter(|_| running).and_then(|r| r.pid), "server": record.as_ref().filter(|_| running).map(|r| &r.server),
+                "kubeconfig": record.as_ref().map(|r| &r.kubeconfig), "spec": record.as_ref().map(|r| &r.spec),
+                "nodes": record.as_ref().map(|r| &r.nodes), "thisVersion": embedded::VERSION,
+            });
+            terminal.line(answer.to_string())?;
+        }
+        Format::Text => {
+            let row = |id: &str, value: String| format!("{}  {value}", crate::ui::table::pad(&terminal.text(id, &[]), 12));
+            terminal.line(row("status.lab", app.lab.clone()))?;
+            terminal.line(row("status.state", terminal.text(&format!("status.{state}"), &[])))?;
+            if let Some(record) = &record {
+                terminal.line(row("status.backend", format!("{} (dralab {})", record.backend, record.version)))?;
+                if running {
+                    if let Some(pid) = record.pid {
+                        terminal.line(row("status.process", pid.to_string()))?;
+                    }
+                    terminal.line(row("status.server", record.server.clone()))?;
+                }
+                terminal.line(row(
+                    "status.nodes",
+                    record.nodes.iter().take(6).map(|n| n.name.clone()).collect::<Vec<_>>().join(", ")
+                        + if record.nodes.len() > 6 { ", ..." } else { "" },
+                ))?;
+                terminal.line(row("status.profile", record.spec.profile.clone()))?;
+                terminal.line(row("status.kubeconfig", record.kubeconfig.display().to_string()))?;
+                terminal.line(row("status.folder", folder.path.display().to_string()))?;
+            }
+        }
+    }
+    if let Some(record) = other {
+        terminal.progress(terminal.text("status.other-version", &[("theirs", &record.version), ("ours", &embedded::VERSION)]));
+    }
+    if running {
+        Ok(0)
+    } else {
+        terminal.progress(format!("{}: {}", terminal.text("failure.hint", &[]), crate::cluster::error::up_hint(&app.lab)));
+        Ok(Kind::NotSatisfied.exit_code())
+    }
+}
