@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::model::gates::Setting;
+
 /// One gate. The variants are named after the gates, without the prefix `DRA`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "each variant is the gate that its row in TABLE names")]
@@ -33,43 +35,54 @@ pub enum Feature {
     PartitionableDevicesType,
 }
 
-/// Gate, its name, and how a default cluster of 1.34, 1.35, 1.36 and 1.37 has it:
-/// `+` on, `-` off, `.` not there. From `pkg/features/kube_features.go` of 1.37.2.
+/// Gate, its name, and how a default cluster of 1.34, 1.35, 1.36 and 1.37 has it, in the notation of
+/// [`Setting`](crate::model::gates::Setting): `a` alpha, `b` beta, `g` GA; `+` on, `-` off, `!` locked; `.` not there.
+/// From the versioned table in `pkg/features/kube_features.go` of 1.37.2.
 ///
-/// `DRAFractionalCapacityRange` is beta and on in 1.37, but needs minimum compatibility version 1.37, which a default
+/// `DRAFractionalCapacityRange` is beta and on in 1.37 with minimum compatibility version 1.37, which a default
 /// 1.37 cluster does not have: it is off there.
 const TABLE: &[(Feature, &str, &str)] = &[
-    (Feature::DynamicResourceAllocation, "DynamicResourceAllocation", "++++"),
-    (Feature::AdminAccess, "DRAAdminAccess", "++++"),
-    (Feature::PrioritizedList, "DRAPrioritizedList", "++++"),
-    (Feature::ResourceClaimDeviceStatus, "DRAResourceClaimDeviceStatus", "++++"),
-    (Feature::SchedulerFilterTimeout, "DRASchedulerFilterTimeout", "++++"),
-    (Feature::PartitionableDevices, "DRAPartitionableDevices", "--++"),
-    (Feature::ConsumableCapacity, "DRAConsumableCapacity", "--++"),
-    (Feature::DeviceTaints, "DRADeviceTaints", "--++"),
-    (Feature::DeviceTaintRules, "DRADeviceTaintRules", ".--+"),
-    (Feature::DeviceBindingConditions, "DRADeviceBindingConditions", "--++"),
-    (Feature::ExtendedResource, "DRAExtendedResource", "--++"),
-    (Feature::ResourceHealthStatus, "ResourceHealthStatus", "--++"),
-    (Feature::ResourceHealthStatusMessage, "ResourceHealthStatusMessage", "..++"),
-    (Feature::KubeletPodResourcesDynamicResources, "KubeletPodResourcesDynamicResources", "++++"),
-    (Feature::KubeletPodResourcesGet, "KubeletPodResourcesGet", "++++"),
-    (Feature::ResourceClaimGranularStatusAuthorization, "DRAResourceClaimGranularStatusAuthorization", "..++"),
-    (Feature::ListTypeAttributes, "DRAListTypeAttributes", "..--"),
-    (Feature::NodeAllocatableResources, "DRANodeAllocatableResources", "..--"),
-    (Feature::ResourcePoolStatus, "DRAResourcePoolStatus", "..--"),
-    (Feature::WorkloadResourceClaims, "DRAWorkloadResourceClaims", "..--"),
-    (Feature::FractionalCapacityRange, "DRAFractionalCapacityRange", "...-"),
-    (Feature::DerivedAttributes, "DRADerivedAttributes", "...-"),
-    (Feature::DeviceCompatibilityGroups, "DRADeviceCompatibilityGroups", "...-"),
-    (Feature::OptionalNodeOperations, "DRAOptionalNodeOperations", "...-"),
-    (Feature::PartitionableDevicesType, "DRAPartitionableDevicesType", "...-"),
+    (Feature::DynamicResourceAllocation, "DynamicResourceAllocation", "g+ g+! g+! g+!"),
+    (Feature::AdminAccess, "DRAAdminAccess", "b+ b+ g+! g+!"),
+    (Feature::PrioritizedList, "DRAPrioritizedList", "b+ b+ g+ g+!"),
+    (Feature::ResourceClaimDeviceStatus, "DRAResourceClaimDeviceStatus", "b+ b+ b+ g+!"),
+    (Feature::SchedulerFilterTimeout, "DRASchedulerFilterTimeout", "b+ b+ b+ b+"),
+    (Feature::PartitionableDevices, "DRAPartitionableDevices", "a- a- b+ b+"),
+    (Feature::ConsumableCapacity, "DRAConsumableCapacity", "a- a- b+ b+"),
+    (Feature::DeviceTaints, "DRADeviceTaints", "a- a- b+ g+"),
+    (Feature::DeviceTaintRules, "DRADeviceTaintRules", ". a- b- g+"),
+    (Feature::DeviceBindingConditions, "DRADeviceBindingConditions", "a- a- b+ b+"),
+    (Feature::ExtendedResource, "DRAExtendedResource", "a- a- b+ g+!"),
+    (Feature::ResourceHealthStatus, "ResourceHealthStatus", "a- a- b+ b+"),
+    (Feature::ResourceHealthStatusMessage, "ResourceHealthStatusMessage", ". . b+ b+"),
+    (Feature::KubeletPodResourcesDynamicResources, "KubeletPodResourcesDynamicResources", "b+ b+ g+! g+!"),
+    (Feature::KubeletPodResourcesGet, "KubeletPodResourcesGet", "b+ b+ g+! g+!"),
+    (Feature::ResourceClaimGranularStatusAuthorization, "DRAResourceClaimGranularStatusAuthorization", ". . b+ b+"),
+    (Feature::ListTypeAttributes, "DRAListTypeAttributes", ". . a- a-"),
+    (Feature::NodeAllocatableResources, "DRANodeAllocatableResources", ". . a- a-"),
+    (Feature::ResourcePoolStatus, "DRAResourcePoolStatus", ". . a- a-"),
+    (Feature::WorkloadResourceClaims, "DRAWorkloadResourceClaims", ". . a- b-"),
+    (Feature::FractionalCapacityRange, "DRAFractionalCapacityRange", ". . . b-"),
+    (Feature::DerivedAttributes, "DRADerivedAttributes", ". . . a-"),
+    (Feature::DeviceCompatibilityGroups, "DRADeviceCompatibilityGroups", ". . . a-"),
+    (Feature::OptionalNodeOperations, "DRAOptionalNodeOperations", ". . . a-"),
+    (Feature::PartitionableDevicesType, "DRAPartitionableDevicesType", ". . . a-"),
 ];
 
 /// The oldest minor version that the table knows.
-const OLDEST: u32 = 34;
+pub const OLDEST: u32 = 34;
 /// The newest minor version that the table knows.
-const NEWEST: u32 = 37;
+pub const NEWEST: u32 = 37;
+
+/// The rows as (name, cells).
+pub(super) fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
+    TABLE.iter().map(|row| (row.1, row.2))
+}
+
+/// The column of a minor version.
+pub(super) fn column(minor: u32) -> Result<usize, UnknownVersion> {
+    minor.checked_sub(OLDEST).filter(|_| minor <= NEWEST).map(|column| column as usize).ok_or(UnknownVersion { minor })
+}
 
 impl Feature {
     /// All gates, in the order of the table.
@@ -134,8 +147,8 @@ impl Features {
     /// # Errors
     /// The version is not one of 1.34 to 1.37.
     pub fn for_kubernetes(minor: u32) -> Result<Self, UnknownVersion> {
-        let column = minor.checked_sub(OLDEST).filter(|_| minor <= NEWEST).ok_or(UnknownVersion { minor })? as usize;
-        Ok(TABLE.iter().filter(|row| row.2.as_bytes().get(column) == Some(&b'+')).map(|row| row.0).collect())
+        let column = column(minor)?;
+        Ok(TABLE.iter().filter(|row| Setting::in_column(row.2, column).is_some_and(|s| s.on)).map(|row| row.0).collect())
     }
 
     /// The gates that a default cluster of Kubernetes 1.37 has on.
@@ -211,7 +224,7 @@ mod tests {
             assert!(Features::none().with(feature).has(feature));
             assert_eq!(Features::all().without(feature).iter().count(), TABLE.len() - 1);
         }
-        assert!(TABLE.iter().all(|row| row.2.len() == 4));
+        assert!(TABLE.iter().all(|row| row.2.split(' ').count() == 4 && row.2.split(' ').all(Setting::is_cell)));
     }
 
     #[test]

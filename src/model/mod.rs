@@ -3,6 +3,7 @@
 pub mod attribute;
 mod decimal;
 pub mod features;
+pub mod gates;
 pub mod ids;
 pub mod node_selector;
 pub mod quantity;
