@@ -131,6 +131,9 @@ pub enum ClusterError {
         /// The lab.
         lab: String,
     },
+    /// Something between dralab and the container engine failed.
+    #[error(transparent)]
+    Engine(#[from] crate::cluster::engine::EngineError),
 }
 
 impl ClusterError {
@@ -152,6 +155,10 @@ impl ClusterError {
 
 impl From<ClusterError> for Failure {
     fn from(error: ClusterError) -> Self {
+        let error = match error {
+            ClusterError::Engine(error) => return error.into(),
+            other => other,
+        };
         let (kind, id, hints): (Kind, &'static str, Vec<String>) = match &error {
             ClusterError::File { path, source, .. } => {
                 let hint = match source.kind() {
@@ -195,6 +202,7 @@ impl From<ClusterError> for Failure {
             }
             ClusterError::Start { id: id @ "DL-PROF-01", hints, .. } => (Kind::Usage, id, hints.clone()),
             ClusterError::Start { id, hints, .. } => (Kind::Failed, id, hints.clone()),
+            ClusterError::Engine(_) => (Kind::Failed, "DL-ENG-10", Vec::new()),
             ClusterError::NotUp { lab } => (Kind::NoLab, "DL-LAB-01", vec![up_hint(lab)]),
         };
         let mut failure = Failure::new(kind, id, error.to_string());

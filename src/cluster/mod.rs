@@ -3,6 +3,7 @@
 //! Three backends: [`embedded`], a cluster of its own in containers, and a cluster that was there before.
 
 pub mod embedded;
+pub mod engine;
 pub mod error;
 pub mod folders;
 pub mod install;
