@@ -63,7 +63,7 @@ impl Default for How<'_> {
     }
 }
 
-/// Applies one object.
+/// Applies one object. Says how it is named, and what was done.
 ///
 /// # Errors
 /// When the kind is not served, the object has no name, or the server refuses.
@@ -74,6 +74,22 @@ pub async fn apply(
     namespace: &str,
     how: How<'_>,
 ) -> Result<(String, Applied), ClientError> {
+    let (kind, name) = identify(kinds, object)?;
+    let (applied, _) = apply_object(client, kinds, object, namespace, how).await?;
+    Ok((kind.object_name(&name), applied))
+}
+
+/// Applies one object. Says what was done, and how the object is then.
+///
+/// # Errors
+/// As [`apply`].
+pub async fn apply_object(
+    client: &Client,
+    kinds: &Kinds,
+    object: &Value,
+    namespace: &str,
+    how: How<'_>,
+) -> Result<(Applied, DynamicObject), ClientError> {
     let (kind, name) = identify(kinds, object)?;
     let api = api_of(client, kind, namespace_of(object, namespace));
     let before = api.get_opt(&name).await?.and_then(|o| o.resource_version());
@@ -89,7 +105,7 @@ pub async fn apply(
         Some(before) if Some(&before) == after.resource_version().as_ref() => Applied::Unchanged,
         Some(_) => Applied::Configured,
     };
-    Ok((kind.object_name(&name), applied))
+    Ok((applied, after))
 }
 
 /// Deletes one object; says whether it was there.

@@ -4,6 +4,7 @@ pub mod apply;
 pub mod connect;
 pub mod error;
 pub mod kinds;
+pub mod labels;
 pub mod manifests;
 pub mod raw;
 pub mod wait;

@@ -182,7 +182,7 @@ pub async fn up(
     let client = connect(&record).await.map_err(api_error("a connection"))?;
     report(UpEvent::Installing);
     let applied = install::install(&client, None).await?;
-    let changed = applied.iter().filter(|(_, done)| *done != Applied::Unchanged).count();
+    let changed = applied.iter().filter(|done| done.applied != Applied::Unchanged).count();
     report(UpEvent::Installed { objects: applied.len(), changed });
     report(UpEvent::Publishing);
     let (devices, slices) = published(&client, &record.spec.workers(lab)).await.map_err(api_error("the resource slices"))?;
