@@ -7,6 +7,7 @@ pub mod engine;
 pub mod error;
 pub mod folders;
 pub mod install;
+pub mod kind;
 pub mod process;
 pub mod record;
 pub mod serve;

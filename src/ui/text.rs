@@ -128,6 +128,14 @@ mod tests {
     }
 
     #[test]
+    fn every_advice_has_a_text() {
+        let texts = Texts::new(Language::English);
+        for cause in crate::cluster::kind::causes::all() {
+            assert!(texts.has(cause.advice().id), "{}", cause.advice().id);
+        }
+    }
+
+    #[test]
     fn placeholders_are_filled_and_unknown_braces_stay() {
         let texts = Texts::new(Language::English);
         assert_eq!(texts.get("up.ready", &[("seconds", &"0.4")]), "Lab ready in 0.4 s.");
