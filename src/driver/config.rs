@@ -1,12 +1,13 @@
 //! What a driver needs to know.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use tokio::sync::watch;
 
 use super::cdi::CdiKind;
 use super::error::DriverError;
-use super::grpc::check_length;
+use super::instance::{self, Instance};
 use super::inventory::{Inventory, Profile, Simulated, SliceNames};
 use super::status::DriverStatus;
 
@@ -23,6 +24,9 @@ pub struct DriverConfig {
     pub driver_name: String,
     /// The node that it serves.
     pub node_name: String,
+    /// The uid of the pod that this is, where several instances of the driver may run side by side: during a rolling
+    /// update. Without one, a second instance is refused.
+    pub pod_uid: Option<String>,
     /// The pool that it publishes: the node's name unless told otherwise.
     pub pool_name: String,
     /// Where the devices come from.
@@ -39,6 +43,8 @@ pub struct DriverConfig {
     pub state_dir: Option<PathBuf>,
     /// Whether to publish ResourceSlices. Off for a driver whose slices somebody else writes.
     pub publish: bool,
+    /// Where to answer probes over HTTP: `/healthz` and `/readyz`.
+    pub health_address: Option<SocketAddr>,
     /// What becomes of it. Keep a receiver ([`watch::Sender::subscribe`]) to see.
     pub status: watch::Sender<DriverStatus>,
 }
@@ -61,6 +67,7 @@ impl DriverConfig {
         DriverConfig {
             driver_name: DEFAULT_DRIVER_NAME.to_owned(),
             node_name: node_name.to_owned(),
+            pod_uid: None,
             pool_name: node_name.to_owned(),
             inventory,
             slice_names: SliceNames::default(),
@@ -69,6 +76,7 @@ impl DriverConfig {
             cdi_dir: folders.cdi,
             state_dir: None,
             publish: true,
+            health_address: None,
             status: watch::Sender::default(),
         }
     }
@@ -90,17 +98,17 @@ impl DriverConfig {
     /// The socket of the DRA plugin API.
     #[must_use]
     pub fn dra_socket(&self) -> PathBuf {
-        self.data_dir().join("dra.sock")
+        self.instance().dra_socket(&self.data_dir())
     }
 
     /// The socket on which the kubelet finds the driver.
-    ///
-    /// The `@` in its name is not decoration: a kubelet dials this socket with the percent-encoded path as
-    /// `:authority`, which the HTTP/2 library here refuses as malformed, unless there is an `@`, because
-    /// percent-encoding is allowed in what stands before it.
     #[must_use]
     pub fn registration_socket(&self) -> PathBuf {
-        self.registry_dir.join(format!("{}@reg.sock", self.driver_name))
+        self.instance().registration_socket(&self.registry_dir)
+    }
+
+    pub(super) fn instance(&self) -> Instance<'_> {
+        Instance { driver: &self.driver_name, uid: self.pod_uid.as_deref() }
     }
 
     /// Where the checkpoint is.
@@ -132,8 +140,13 @@ impl DriverConfig {
         for folder in [&self.plugins_dir, &self.registry_dir, &self.cdi_dir] {
             require_absolute(folder)?;
         }
-        check_length(&self.dra_socket())?;
-        check_length(&self.registration_socket())?;
+        if let Some(uid) = &self.pod_uid
+            && (uid.is_empty() || uid.len() > 63 || !uid.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'))
+        {
+            let expected = "letters, digits and -, at most 63 of them";
+            return Err(DriverError::Config { what: "pod uid", expected, found: uid.clone() });
+        }
+        instance::check(&self.dra_socket(), &self.registration_socket())?;
         Ok(())
     }
 }

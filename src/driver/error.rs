@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use super::cdi::Fault;
 use super::grpc::SocketError;
+use super::lock::LockError;
 use super::prepare::OpenError;
+use super::probes::ProbeError;
 
 /// A fatal error of a driver.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +37,12 @@ pub enum DriverError {
     /// A socket cannot be bound.
     #[error(transparent)]
     Socket(#[from] SocketError),
+    /// The lock of the driver's instances cannot be had.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// Probes cannot be answered.
+    #[error(transparent)]
+    Probes(#[from] ProbeError),
     /// The checkpoint or the CDI folder cannot be used.
     #[error(transparent)]
     Open(#[from] OpenError),

@@ -1,6 +1,6 @@
 //! Files that are either there whole or not at all.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
@@ -17,15 +17,14 @@ pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> 
 
 /// [`replace`], with the content on the disk before it gets its name: also after a power failure the file is
 /// whole, the old one or the new one. (Which of the two is not promised: that would take another sync, of the
-/// folder, and after a power failure no container has its devices any more.)
+/// folder, and after a power failure no container has its devices any more.) Gives the file, open.
 ///
 /// # Errors
 /// Whatever the file system says.
-pub(crate) fn replace_synced(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+pub(crate) fn replace_synced(path: &Path, content: &[u8], mode: u32) -> io::Result<File> {
     let temporary = beside(path, content, mode)?;
     temporary.as_file().sync_data()?;
-    temporary.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    temporary.persist(path).map_err(|error| error.error)
 }
 
 fn beside(path: &Path, content: &[u8], mode: u32) -> io::Result<tempfile::NamedTempFile> {
@@ -64,16 +63,15 @@ mod tests {
     use super::{create_folder, remove, replace, replace_synced};
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
-    use std::path::Path;
 
     #[test]
     fn a_replaced_file_has_its_mode_and_leaves_nothing_beside_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        for (write, content) in [(replace as fn(&Path, &[u8], u32) -> _, "one"), (replace_synced, "two")] {
-            write(&path, content.as_bytes(), 0o600).unwrap();
-            assert_eq!(fs::read_to_string(&path).unwrap(), content);
-        }
+        replace(&path, b"one", 0o600).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one");
+        replace_synced(&path, b"two", 0o600).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "two");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         remove(&path).unwrap();

@@ -4,34 +4,42 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use hyper_util::rt::TokioIo;
 use kube::Client;
-use tokio::net::{UnixListener, UnixStream};
-use tokio::task::JoinHandle;
-use tokio_stream::wrappers::UnixListenerStream;
+use tokio::net::UnixStream;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tonic::transport::server::Router;
 use tonic::transport::{Endpoint, Server, Uri};
 
 use super::config::DriverConfig;
+use super::current::Current;
 use super::error::DriverError;
 use super::files;
+use super::grpc::proto::dra_health_v1::dra_resource_health_server::DraResourceHealthServer as HealthV1Server;
+use super::grpc::proto::dra_health_v1alpha1::dra_resource_health_server::DraResourceHealthServer as HealthV1alpha1Server;
 use super::grpc::proto::dra_v1::NodePrepareResourcesRequest;
 use super::grpc::proto::dra_v1::dra_plugin_client::DraPluginClient;
 use super::grpc::proto::dra_v1::dra_plugin_server::DraPluginServer as DraV1Server;
 use super::grpc::proto::dra_v1beta1::dra_plugin_server::DraPluginServer as DraV1beta1Server;
 use super::grpc::proto::pluginregistration_v1::registration_server::RegistrationServer;
-use super::grpc::{PluginService, RegistrationService, Socket};
-use super::inventory::Inventory;
+use super::grpc::{HealthService, PluginService, RegistrationService, Socket, SocketError, remove_leftovers};
+use super::inventory::told;
+use super::lock::LockFile;
 use super::prepare::{Place, Preparer};
+use super::probes::Probes;
 use super::publish::{PoolIdentity, Publisher};
+use super::served::{FOLDER_MODE, Served};
+use super::status::{DriverStatus, Part, Registered, trouble, well};
 use crate::base::clock::SharedClock;
-
-/// Folders that the driver makes itself; the kubelet's are there before.
-const FOLDER_MODE: u32 = 0o700;
 
 /// How long requests that have begun may take when the driver ends.
 const GRACE: Duration = Duration::from_secs(5);
+/// How often the driver looks whether its sockets are still there.
+const LOOK: Duration = Duration::from_millis(500);
+/// After this without a word from a kubelet it is likely to look into another folder.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// Runs a driver until `shutdown` is cancelled. Published slices stay then, as a restart is the usual reason; the
 /// kubelet removes them if the driver does not come back. Several drivers can run in one process.
@@ -41,15 +49,25 @@ const GRACE: Duration = Duration::from_secs(5);
 pub async fn run(config: DriverConfig, client: Client, clock: SharedClock, shutdown: CancellationToken) -> Result<(), DriverError> {
     config.check()?;
     let kind = config.cdi_kind()?;
-    let (dra_path, registration_path, checkpoint_dir) = (config.dra_socket(), config.registration_socket(), config.checkpoint_dir());
-    for folder in [&config.data_dir(), &config.registry_dir, &checkpoint_dir] {
+    let (dra_path, registration_path) = (config.dra_socket(), config.registration_socket());
+    let (data_dir, checkpoint_dir) = (config.data_dir(), config.checkpoint_dir());
+    for folder in [&data_dir, &config.registry_dir, &checkpoint_dir] {
         files::create_folder(folder, FOLDER_MODE).map_err(|source| DriverError::Folder { path: folder.clone(), source })?;
     }
     let status = config.status.clone();
-    let inventory: Arc<dyn Inventory> = Arc::from(config.inventory);
+    let stop = shutdown.child_token();
+    let mut tasks = Tasks::new(stop.clone(), Arc::clone(&clock));
+    if let Some(address) = config.health_address {
+        let probes = Probes::bind(address, dra_path.clone(), config.publish, status.subscribe(), Arc::clone(&clock)).await?;
+        tasks.spawn(probes.run());
+    }
 
-    // The socket first: it tells whether another process is this driver, before the checkpoint is touched.
-    let (listener, dra_socket) = Socket::bind(&dra_path).await?;
+    // Other instances are kept out until sockets, checkpoint and CDI specs are as they should be.
+    let held = LockFile::new(&checkpoint_dir).acquire(&clock).await?;
+    let instance = config.instance();
+    remove_leftovers(&data_dir, |name| name.ends_with(".sock"));
+    remove_leftovers(&config.registry_dir, |name| instance.is_registration_of_driver(name));
+    let (inventory, health_file) = told(config.inventory, &data_dir, Arc::clone(&clock), status.clone());
     let place = Place {
         driver: &config.driver_name,
         node: &config.node_name,
@@ -58,22 +76,31 @@ pub async fn run(config: DriverConfig, client: Client, clock: SharedClock, shutd
         state_dir: &checkpoint_dir,
         cdi_dir: &config.cdi_dir,
     };
-    let preparer = Arc::new(Preparer::open(&place, Arc::clone(&inventory), client.clone(), Arc::clone(&clock))?);
-    let plugin = PluginService::new(preparer);
-    let dra = Server::builder().add_service(DraV1Server::new(plugin.clone())).add_service(DraV1beta1Server::new(plugin));
-
-    // Ends all tasks of this driver, also when one of them fails.
-    let stop = shutdown.child_token();
-    let guard = stop.clone().drop_guard();
-    let mut tasks = Tasks { stop: stop.clone(), _guard: guard, clock: Arc::clone(&clock), servers: Vec::new(), publisher: None };
-    tasks.serve("the DRA plugin API", dra, listener);
+    // The socket first: it tells whether another process is this driver, before the checkpoint is touched.
+    let bound = Socket::bind(&dra_path).await?;
+    let preparer = Preparer::open(&place, Arc::clone(&inventory), client.clone(), Arc::clone(&clock))?;
+    let plugin = PluginService::new(Arc::new(preparer));
+    let health = HealthService::new(&config.pool_name, Arc::clone(&inventory), Arc::clone(&clock), stop.clone());
+    let dra = Server::builder()
+        .add_service(DraV1Server::new(plugin.clone()))
+        .add_service(DraV1beta1Server::new(plugin))
+        .add_service(HealthV1Server::new(health.clone()))
+        .add_service(HealthV1alpha1Server::new(health));
+    tasks.served.push(Served::new("the DRA plugin API", dra_path.clone(), dra, bound, &stop));
+    drop(held);
 
     let started = async {
         require_answer(&dra_path).await?;
         status.send_modify(|status| status.serving = true);
-        let (listener, socket) = Socket::bind(&registration_path).await?;
+        tasks.spawn(health_file.run());
+        let current = config.pod_uid.as_ref().map(|_| Current::new(&data_dir, &dra_path));
+        if let Some(current) = &current {
+            current.take_over();
+        }
+        let bound = Socket::bind(&registration_path).await?;
         let registration = RegistrationService::new(&config.driver_name, &dra_path, status.clone());
-        tasks.serve("plugin registration", Server::builder().add_service(RegistrationServer::new(registration)), listener);
+        let registration = Server::builder().add_service(RegistrationServer::new(registration));
+        tasks.served.push(Served::new("plugin registration", registration_path.clone(), registration, bound, &stop));
         if config.publish {
             let pool = PoolIdentity {
                 driver: config.driver_name.clone(),
@@ -81,30 +108,18 @@ pub async fn run(config: DriverConfig, client: Client, clock: SharedClock, shutd
                 pool: config.pool_name.clone(),
                 names: config.slice_names,
             };
-            let publisher = Publisher::new(pool, inventory, client, clock, status.clone());
-            tasks.publisher = Some(tokio::spawn(publisher.run(stop)));
+            let publisher = Publisher::new(pool, inventory, client, Arc::clone(&clock), status.clone()).among(current);
+            tasks.spawn(publisher.run(stop));
         }
-        Ok::<_, DriverError>(socket)
+        tasks.until_told_or_failed(&status, &registration_path).await
     };
-    let outcome = match started.await {
-        Ok(registration_socket) => {
-            let outcome = tasks.first_end().await;
-            // The kubelet stops using the driver when this file goes, before the DRA socket stops answering.
-            drop(registration_socket);
-            drop(dra_socket);
-            outcome
-        }
-        Err(error) => {
-            drop(dra_socket);
-            Err(error)
-        }
-    };
+    let outcome = started.await;
+    // The kubelet stops using the driver when its registration socket goes, before the DRA socket stops answering.
+    tasks.served.iter_mut().rev().for_each(Served::hide);
     let rest = tasks.end().await;
     status.send_modify(|status| status.serving = false);
     outcome.and(rest)
 }
-
-type Ended = (&'static str, Result<(), tonic::transport::Error>);
 
 /// The tasks of one driver; each is awaited.
 struct Tasks {
@@ -112,70 +127,86 @@ struct Tasks {
     /// Stops them also when [`run`] itself is given up.
     _guard: DropGuard,
     clock: SharedClock,
-    servers: Vec<JoinHandle<Ended>>,
-    publisher: Option<JoinHandle<()>>,
+    served: Vec<Served>,
+    /// Those that end with `stop` and have nothing to say.
+    quiet: JoinSet<()>,
 }
 
 impl Tasks {
-    fn serve(&mut self, what: &'static str, router: Router, listener: UnixListener) {
-        let stop = self.stop.clone();
-        let serving = router.serve_with_incoming_shutdown(UnixListenerStream::new(listener), async move { stop.cancelled().await });
-        self.servers.push(tokio::spawn(async move { (what, serving.await) }));
+    fn new(stop: CancellationToken, clock: SharedClock) -> Self {
+        Tasks { _guard: stop.clone().drop_guard(), stop, clock, served: Vec::new(), quiet: JoinSet::new() }
     }
 
-    /// Waits for the order to stop, or for a task that ends without it.
-    async fn first_end(&mut self) -> Result<(), DriverError> {
-        let publisher = async {
-            match &mut self.publisher {
-                Some(publisher) => publisher.await,
-                None => std::future::pending().await,
+    /// A task that ends when it is told to stop, at whatever it waits for then.
+    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop.clone();
+        self.quiet.spawn(async move {
+            let _ = stop.run_until_cancelled(task).await;
+        });
+    }
+
+    /// Waits for the order to stop, or for a task that ends without it. Restores sockets that somebody removes.
+    async fn until_told_or_failed(&mut self, status: &watch::Sender<DriverStatus>, registration: &Path) -> Result<(), DriverError> {
+        let mut silence = Some(self.clock.sleep(SILENCE));
+        loop {
+            let ended = async { futures::future::select_all(self.served.iter_mut().map(|served| Box::pin(served.ended()))).await.0 };
+            let looked = tokio::select! {
+                () = self.stop.cancelled() => return Ok(()),
+                ended = ended => return ended,
+                Some(Err(panicked)) = self.quiet.join_next() => return Err(panicked.into()),
+                () = self.clock.sleep(LOOK) => false,
+                () = async { match &mut silence { Some(silence) => silence.await, None => std::future::pending().await } } => true,
+            };
+            if looked {
+                silence = None;
             }
-        };
-        tokio::select! {
-            () = self.stop.cancelled() => Ok(()),
-            ended = publisher => {
-                self.publisher = None;
-                Ok(ended?)
-            }
-            (ended, at, _) = futures::future::select_all(self.servers.iter_mut()) => {
-                drop(self.servers.remove(at));
-                finished(ended)
+            self.look(status, registration, silence.is_none()).await?;
+        }
+    }
+
+    async fn look(&mut self, status: &watch::Sender<DriverStatus>, registration: &Path, silent: bool) -> Result<(), DriverError> {
+        let mut failed = None;
+        for served in &mut self.served {
+            match served.restore(&self.stop).await {
+                Ok(()) => {}
+                // Somebody else is this driver now.
+                Err(error @ SocketError::InUse { .. }) => return Err(error.into()),
+                Err(error) => failed = Some(error.to_string()),
             }
         }
+        let unfound = silent && status.borrow().registered == Registered::NotYet;
+        if let Some(text) = failed {
+            trouble(status, Part::Registration, text);
+        } else if unfound {
+            let text = format!(
+                "no kubelet has asked at {} for {} s: is this its plugins_registry folder (--registry-dir)?",
+                registration.display(),
+                SILENCE.as_secs()
+            );
+            trouble(status, Part::Registration, text);
+        } else {
+            well(status, Part::Registration);
+        }
+        Ok(())
     }
 
     /// Stops what still runs and waits for it, servers for [`GRACE`] at most.
     async fn end(mut self) -> Result<(), DriverError> {
         self.stop.cancel();
         let mut outcome = Ok(());
-        if let Some(publisher) = self.publisher {
-            outcome = publisher.await.map_err(DriverError::from);
+        while let Some(ended) = self.quiet.join_next().await {
+            outcome = outcome.and(ended.map_err(DriverError::from));
         }
-        let ended = tokio::select! {
-            ended = futures::future::join_all(self.servers.iter_mut()) => ended,
-            () = self.clock.sleep(GRACE) => {
-                for server in &self.servers {
-                    server.abort();
-                }
-                // An aborted task says only that it was aborted, which is no failure here.
-                let ended = futures::future::join_all(self.servers.iter_mut()).await;
-                ended.into_iter().filter(|ended| !ended.as_ref().is_err_and(tokio::task::JoinError::is_cancelled)).collect()
-            }
-        };
-        for server in ended {
-            outcome = outcome.and(finished(server));
+        let over = self.clock.sleep(GRACE).shared();
+        for served in self.served {
+            outcome = outcome.and(served.finish(over.clone()).await);
         }
         outcome
     }
 }
 
-fn finished(ended: Result<Ended, tokio::task::JoinError>) -> Result<(), DriverError> {
-    let (what, served) = ended?;
-    served.map_err(|source| DriverError::Serve { what, source })
-}
-
 /// Registration promises that the DRA socket answers: asks it to prepare nothing.
-async fn require_answer(path: &Path) -> Result<(), DriverError> {
+pub(super) async fn require_answer(path: &Path) -> Result<(), DriverError> {
     let failed = |reason: String| DriverError::NotAnswering { path: path.to_path_buf(), reason };
     let target = path.to_path_buf();
     // The address is not used: the connector goes to the socket.

@@ -1,5 +1,9 @@
 //! What a running driver can be asked about itself.
 
+use std::collections::BTreeMap;
+
+use tokio::sync::watch;
+
 /// The state of a driver, as of now. Held in a watch channel ([`super::DriverConfig::status`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverStatus {
@@ -9,8 +13,47 @@ pub struct DriverStatus {
     pub registered: Registered,
     /// Pool generation that is published, once all slices are as they should be.
     pub published: Option<i64>,
-    /// The last thing that went wrong and is being tried again; gone once it went well.
-    pub trouble: Option<String>,
+    /// The last thing that went wrong in each part and is being tried again; gone once it went well.
+    pub trouble: BTreeMap<Part, String>,
+}
+
+/// The parts of a driver that go on trying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Writing ResourceSlices.
+    Publishing,
+    /// Being found by the kubelet.
+    Registration,
+    /// Telling the health of devices.
+    Health,
+    /// Writing conditions into the status of claims.
+    ClaimStatus,
+}
+
+impl DriverStatus {
+    /// All trouble in one line.
+    #[must_use]
+    pub fn troubles(&self) -> Option<String> {
+        let all: Vec<&str> = self.trouble.values().map(String::as_str).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+}
+
+/// Notes trouble of a part, logging it when it is news.
+pub(super) fn trouble(status: &watch::Sender<DriverStatus>, part: Part, text: String) {
+    status.send_if_modified(|status| {
+        let news = status.trouble.get(&part) != Some(&text);
+        if news {
+            tracing::warn!(?part, "{text}");
+            status.trouble.insert(part, text);
+        }
+        news
+    });
+}
+
+/// The part is well again.
+pub(super) fn well(status: &watch::Sender<DriverStatus>, part: Part) {
+    status.send_if_modified(|status| status.trouble.remove(&part).is_some());
 }
 
 /// Whether the kubelet took the driver on.
@@ -19,6 +62,8 @@ pub enum Registered {
     /// The kubelet has not said anything.
     #[default]
     NotYet,
+    /// The kubelet has asked who the driver is.
+    Asked,
     /// It did.
     Yes,
     /// It did not, for this reason. It will try again.

@@ -301,6 +301,25 @@ impl Running {
         self.task.await.unwrap()
     }
 
+    /// As kill -9 would: nothing of the driver runs any more, and nothing was tidied up. (The sockets' files are
+    /// kept by putting them in place again, as dropping them removes them.)
+    pub(crate) async fn kill(self) {
+        let paths = [self.dra_socket.clone(), self.registration_socket.clone()];
+        let aside: Vec<_> = paths.iter().map(|path| path.with_extension("aside")).collect();
+        for (path, aside) in paths.iter().zip(&aside) {
+            std::fs::rename(path, aside).unwrap();
+        }
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+        for (path, aside) in paths.iter().zip(&aside) {
+            std::fs::rename(aside, path).unwrap();
+        }
+        // The servers end on their own tasks.
+        for path in &paths {
+            eventually("nobody listens", || std::os::unix::net::UnixStream::connect(path).is_err()).await;
+        }
+    }
+
     /// For a driver that ends by itself.
     pub(crate) async fn end(self) -> Result<(), DriverError> {
         tokio::time::timeout(Duration::from_secs(10), self.task).await.expect("it ends").unwrap()

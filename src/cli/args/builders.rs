@@ -1,5 +1,6 @@
 //! `driver run`, `version`, `dev`, and the process of a lab.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -40,6 +41,12 @@ pub struct DriverRunArgs {
     /// Where CDI specs are written
     #[arg(long, value_name = "DIR", default_value = "/var/run/cdi")]
     pub cdi_dir: PathBuf,
+    /// The uid of the pod that this is: lets two instances run side by side during a rolling update
+    #[arg(long, value_name = "UID", env = "POD_UID", hide_env = true)]
+    pub pod_uid: Option<String>,
+    /// Answer /healthz and /readyz over HTTP at this address, such as 0.0.0.0:8080
+    #[arg(long, value_name = "ADDR")]
+    pub health_address: Option<SocketAddr>,
     /// Kubeconfig [default: the lab's, else in-cluster]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,

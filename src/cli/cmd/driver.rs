@@ -22,6 +22,9 @@ pub async fn run(app: &App, args: &DriverRunArgs) -> Result<u8, Failure> {
     let folders = Folders { plugins: args.plugins_dir.clone(), registry: args.registry_dir.clone(), cdi: args.cdi_dir.clone() };
     let mut config = DriverConfig::simulated(&profile, &args.node, args.gpus, folders);
     config.driver_name.clone_from(&args.driver_name);
+    // An empty variable is an unset one.
+    config.pod_uid = args.pod_uid.clone().filter(|uid| !uid.is_empty());
+    config.health_address = args.health_address;
     let client = client(app, args).await?;
     let stop = CancellationToken::new();
     let running = driver::run(config, client, Arc::new(SystemClock), stop.clone());

@@ -33,6 +33,13 @@ impl RegistrationService {
 #[tonic::async_trait]
 impl Registration for RegistrationService {
     async fn get_info(&self, _: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
+        self.status.send_if_modified(|status| {
+            let first = status.registered == Registered::NotYet;
+            if first {
+                status.registered = Registered::Asked;
+            }
+            first
+        });
         Ok(Response::new(self.info.clone()))
     }
 

@@ -43,10 +43,35 @@ impl Socket {
     }
 }
 
+impl Socket {
+    /// Whether the file is still there.
+    pub(crate) fn is_there(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.file)
+    }
+}
+
+/// Removes sockets that nobody listens on from a folder, those with names that `ours` accepts. A process that was
+/// killed leaves its own behind, and the next one may have another name. To be called under the driver's lock, so
+/// that none is taken that is being bound.
+pub(crate) fn remove_leftovers(folder: &Path, ours: impl Fn(&str) -> bool) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_str().is_some_and(&ours) && entry.file_type().is_ok_and(|kind| kind.is_socket());
+        let path = entry.path();
+        let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        if is_ours && std::os::unix::net::UnixStream::connect(&path).is_err_and(refused) {
+            tracing::info!(path = %path.display(), "removing the socket of an instance that is gone");
+            if let Err(error) = fs::remove_file(&path) {
+                tracing::warn!(path = %path.display(), %error, "a socket stays behind");
+            }
+        }
+    }
+}
+
 impl Drop for Socket {
     fn drop(&mut self) {
-        let ours = fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.file);
-        if ours && let Err(error) = fs::remove_file(&self.path) {
+        if self.is_there()
+            && let Err(error) = fs::remove_file(&self.path)
+        {
             tracing::warn!(path = %self.path.display(), %error, "a socket stays behind");
         }
     }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use futures::stream::{self, BoxStream, StreamExt};
 use k8s_openapi::api::resource::v1::Device;
+use serde::Deserialize;
 
 use super::cdi::ContainerEdits;
 
@@ -12,9 +13,11 @@ mod profile;
 mod simulated;
 #[cfg(test)]
 mod tests;
+mod told;
 
 pub use profile::{Profile, ProfileError, SliceNames};
 pub use simulated::Simulated;
+pub(super) use told::told;
 
 /// One device of this node: what the cluster is told about it, and what a container that gets it needs.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +27,32 @@ pub struct NodeDevice {
     /// What a container needs besides the environment that the driver sets: device nodes and so on. Empty for
     /// simulated devices.
     pub edits: ContainerEdits,
+    /// How it is.
+    pub health: DeviceHealth,
+}
+
+/// How a device is. A well one needs no words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceHealth {
+    /// In one word.
+    #[serde(rename = "health")]
+    pub state: Health,
+    /// For people; the kubelet cuts it after 1024 characters.
+    #[serde(default)]
+    pub message: String,
+}
+
+/// A device's health, as the kubelet's health service knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Health {
+    /// It can be used.
+    #[default]
+    Healthy,
+    /// It cannot.
+    Unhealthy,
+    /// Nobody can tell.
+    Unknown,
 }
 
 /// A source of devices.

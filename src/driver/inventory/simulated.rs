@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use uuid::Uuid;
 
 use super::profile::{Attribute, Source};
-use super::{Inventory, InventoryError, NodeDevice, Profile};
+use super::{DeviceHealth, Inventory, InventoryError, NodeDevice, Profile};
 use crate::driver::cdi::ContainerEdits;
 
 /// The name space of derived uuids (uuid version 5). Never changes: uuids are the same on every machine.
@@ -61,6 +61,7 @@ fn device(profile: &Profile, node: &str, index: u32, count: u32) -> NodeDevice {
             ..Default::default()
         },
         edits: ContainerEdits::default(),
+        health: DeviceHealth::default(),
     }
 }
 

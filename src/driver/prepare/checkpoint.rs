@@ -4,7 +4,9 @@
 //! a file that cannot be read is an error, never an empty start.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -18,15 +20,23 @@ const FORMAT: &str = "dralab-driver-checkpoint";
 /// The version that is written. Older ones are read by conversion; there are none yet.
 const VERSION: u64 = 1;
 const FILE_MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
 
 /// Prepared claims by uid.
 pub(super) type Claims = BTreeMap<String, PreparedClaim>;
 
-/// The checkpoint file of one driver.
-#[derive(Clone, Debug)]
+/// The checkpoint file of one driver, and what is in it. The file may be replaced by another instance of the
+/// driver; all but [`Checkpoint::claims`] is for whoever holds the driver's lock.
+#[derive(Debug)]
 pub(super) struct Checkpoint {
     path: PathBuf,
     driver: String,
+    claims: Claims,
+    /// The file that was last read or written. As it is open, no other file gets its inode.
+    file: Option<File>,
+    length: u64,
+    /// Somebody removed the file or changed it in place: what is known here is the truth, and must be written.
+    damaged: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -41,19 +51,50 @@ struct Document {
 }
 
 impl Checkpoint {
-    pub(super) fn new(folder: &Path, driver: &str) -> Self {
-        Checkpoint { path: folder.join("checkpoint.json"), driver: driver.to_owned() }
+    /// Reads the file in `folder`. One that does not exist holds no claims.
+    pub(super) fn open(folder: &Path, driver: &str) -> Result<Self, CheckpointError> {
+        let path = folder.join("checkpoint.json");
+        let mut checkpoint = Checkpoint { path, driver: driver.to_owned(), claims: Claims::new(), file: None, length: 0, damaged: false };
+        checkpoint.refresh()?;
+        Ok(checkpoint)
     }
 
-    /// Reads the file. One that does not exist holds no claims.
-    pub(super) fn load(&self) -> Result<Claims, CheckpointError> {
-        let bytes = match std::fs::read(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Claims::new()),
-            Err(source) => return Err(CheckpointError::File { path: self.path.clone(), source }),
-            Ok(bytes) => bytes,
+    /// What is prepared, as of the last read or write.
+    pub(super) fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    /// Reads the file again if another instance has replaced it since.
+    pub(super) fn refresh(&mut self) -> Result<(), CheckpointError> {
+        let failed = |source| CheckpointError::File { path: self.path.clone(), source };
+        let mut file = match File::open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.damaged |= self.file.is_some();
+                return Ok(());
+            }
+            other => other.map_err(failed)?,
         };
+        let found = file.metadata().map_err(failed)?;
+        if let Some(known) = &self.file {
+            let known = known.metadata().map_err(failed)?;
+            if (known.dev(), known.ino()) == (found.dev(), found.ino()) {
+                // Instances only ever replace it, so that nothing but damage can have come to this one.
+                self.damaged |= found.len() != self.length;
+                return Ok(());
+            }
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(failed)?;
+        self.claims = self.parse(&bytes)?;
+        self.damaged = false;
+        self.length = found.len();
+        self.file = Some(file);
+        Ok(())
+    }
+
+    fn parse(&self, bytes: &[u8]) -> Result<Claims, CheckpointError> {
         let unreadable = |reason: String| CheckpointError::Unreadable { path: self.path.clone(), reason };
-        let value: Value = serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
+        let value: Value = serde_json::from_slice(bytes).map_err(|error| unreadable(error.to_string()))?;
         // Format and version first: a newer file may have any other fields.
         if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
             return Err(unreadable(format!("it is not a {FORMAT} file")));
@@ -76,15 +117,30 @@ impl Checkpoint {
         serde_json::from_value(document.claims).map_err(|error| unreadable(error.to_string()))
     }
 
-    /// Replaces the file; it is whole at any time.
-    pub(super) fn save(&self, claims: &Claims) -> Result<(), CheckpointError> {
+    /// Whether the file has to be written although no claim has changed.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.damaged
+    }
+
+    /// Replaces the file; it is whole at any time. When it fails, what is known stays as it was.
+    pub(super) fn save(&mut self, claims: Claims) -> Result<(), CheckpointError> {
         let failed = |source| CheckpointError::File { path: self.path.clone(), source };
-        let claims = serde_json::to_value(claims).map_err(|error| failed(error.into()))?;
-        let checksum = checksum(&claims);
-        let document = Document { format: FORMAT.to_owned(), version: VERSION, driver: self.driver.clone(), checksum, claims };
+        let value = serde_json::to_value(&claims).map_err(|error| failed(error.into()))?;
+        let checksum = checksum(&value);
+        let document = Document { format: FORMAT.to_owned(), version: VERSION, driver: self.driver.clone(), checksum, claims: value };
         let mut bytes = serde_json::to_vec_pretty(&document).map_err(|error| failed(error.into()))?;
         bytes.push(b'\n');
-        files::replace_synced(&self.path, &bytes, FILE_MODE).map_err(failed)
+        if self.damaged {
+            tracing::warn!(path = %self.path.display(), "somebody removed or changed the checkpoint; it is written anew from what is known");
+            let folder = self.path.parent().unwrap_or(Path::new("/"));
+            files::create_folder(folder, FOLDER_MODE).map_err(failed)?;
+        }
+        let file = files::replace_synced(&self.path, &bytes, FILE_MODE).map_err(failed)?;
+        self.length = bytes.len() as u64;
+        self.file = Some(file);
+        self.claims = claims;
+        self.damaged = false;
+        Ok(())
     }
 }
 
@@ -133,20 +189,63 @@ mod tests {
         Claims::from([(claim.uid.clone(), claim)])
     }
 
+    fn open(folder: &tempfile::TempDir) -> Result<Checkpoint, CheckpointError> {
+        Checkpoint::open(folder.path(), "gpu.example.com")
+    }
+
     #[test]
-    fn what_was_saved_is_loaded() {
+    fn what_was_saved_is_loaded_also_by_another_instance() {
         let folder = tempfile::tempdir().unwrap();
-        let checkpoint = Checkpoint::new(folder.path(), "gpu.example.com");
-        assert_eq!(checkpoint.load().unwrap(), Claims::new(), "no file, no claims");
-        checkpoint.save(&claims()).unwrap();
-        assert_eq!(checkpoint.load().unwrap(), claims());
+        let (mut first, mut second) = (open(&folder).unwrap(), open(&folder).unwrap());
+        assert_eq!(first.claims(), &Claims::new(), "no file, no claims");
+        first.save(claims()).unwrap();
+        assert_eq!(open(&folder).unwrap().claims(), &claims());
+        second.refresh().unwrap();
+        assert_eq!(second.claims(), &claims());
+        // Again and again: an inode that is used anew is not taken for the one that was read.
+        for _ in 0..50 {
+            second.save(Claims::new()).unwrap();
+            second.save(claims()).unwrap();
+            second.save(Claims::new()).unwrap();
+            first.refresh().unwrap();
+            assert_eq!(first.claims(), &Claims::new());
+            first.save(claims()).unwrap();
+            second.refresh().unwrap();
+            assert_eq!(second.claims(), &claims());
+        }
+    }
+
+    #[test]
+    fn what_somebody_does_to_the_file_of_a_running_driver_is_made_good() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("checkpoint.json");
+        let mut checkpoint = open(&folder).unwrap();
+        checkpoint.save(claims()).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        let harms: [&dyn Fn(); 3] = [
+            &|| std::fs::remove_file(&path).unwrap(),
+            &|| std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1).unwrap(),
+            &|| std::fs::remove_dir_all(folder.path()).unwrap(),
+        ];
+        for harm in harms {
+            assert!(!checkpoint.is_damaged());
+            harm();
+            checkpoint.refresh().unwrap();
+            assert!(checkpoint.is_damaged());
+            assert_eq!(checkpoint.claims(), &claims());
+            checkpoint.save(claims()).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), whole);
+        }
+        // Replaced by something else: that may have been another instance, and cannot be read.
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "{").unwrap();
+        assert!(matches!(checkpoint.refresh(), Err(CheckpointError::Unreadable { .. })));
     }
 
     #[test]
     fn a_damaged_file_is_an_error_that_names_it_and_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let checkpoint = Checkpoint::new(folder.path(), "gpu.example.com");
-        checkpoint.save(&claims()).unwrap();
+        open(&folder).unwrap().save(claims()).unwrap();
         let path = folder.path().join("checkpoint.json");
         let good = std::fs::read_to_string(&path).unwrap();
         let cases = [
@@ -163,14 +262,14 @@ mod tests {
         ];
         for (content, text) in cases {
             std::fs::write(&path, &content).unwrap();
-            let error = checkpoint.load().expect_err(&content);
+            let error = open(&folder).expect_err(&content);
             assert!(matches!(error, CheckpointError::Unreadable { .. }), "{error}");
             let message = error.to_string();
             assert!(message.contains(text) && message.contains(path.to_str().unwrap()), "{message}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content, "the file is left as it was");
         }
         std::fs::write(&path, good.replace("\"version\": 1", "\"version\": 2, \"more\": 1")).unwrap();
-        let error = checkpoint.load().expect_err("a newer file");
+        let error = open(&folder).expect_err("a newer file");
         assert!(matches!(error, CheckpointError::Newer { found: 2, known: 1, .. }), "{error}");
     }
 }

@@ -7,6 +7,7 @@
 mod checkpoint;
 mod compute;
 mod opaque;
+mod state;
 #[cfg(test)]
 mod tests;
 
@@ -19,13 +20,14 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::{Api, Client};
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::Mutex;
 
-use super::cdi::{CdiError, CdiFolder, CdiKind};
-use super::inventory::{Inventory, InventoryError, NodeDevice};
+use super::cdi::{CdiError, CdiKind};
+use super::inventory::{Inventory, InventoryError};
+use super::lock::LockFile;
 use crate::base::clock::SharedClock;
-use checkpoint::{Checkpoint, Claims};
-use compute::{COMMON, Names, Unpreparable};
+use compute::{Names, Unpreparable};
+use state::State;
 
 pub use checkpoint::CheckpointError;
 pub use compute::{ClaimRef, PreparedClaim, PreparedDevice};
@@ -35,15 +37,25 @@ const FETCHES: usize = 16;
 /// How long a claim may take to be fetched. A kubelet gives the whole call 45 s.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
+fn uids(claims: &[ClaimRef]) -> Vec<String> {
+    claims.iter().map(|claim| claim.uid.clone()).collect()
+}
+
+/// The same answer for all: nothing was changed.
+fn refused<T>(uids: Vec<String>, error: &impl fmt::Display) -> Outcomes<T> {
+    uids.into_iter().map(|uid| (uid, Err(PrepareError::Checkpoint(error.to_string())))).collect()
+}
+
 /// What became of each claim of a request, by uid.
 pub type Outcomes<T> = BTreeMap<String, Result<T, PrepareError>>;
 
 /// Prepares and unprepares the claims of one driver on one node.
 pub struct Preparer {
-    names: Names,
+    names: Arc<Names>,
     inventory: Arc<dyn Inventory>,
     client: Client,
     clock: SharedClock,
+    lock: LockFile,
     state: Arc<Mutex<State>>,
 }
 
@@ -51,14 +63,6 @@ impl fmt::Debug for Preparer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Preparer").field("names", &self.names).field("inventory", &self.inventory).finish_non_exhaustive()
     }
-}
-
-/// What is prepared, and where it is written. One writer at a time.
-#[derive(Debug)]
-struct State {
-    checkpoint: Checkpoint,
-    cdi: CdiFolder,
-    claims: Claims,
 }
 
 /// Where a [`Preparer`] works.
@@ -75,25 +79,17 @@ pub(super) struct Place<'a> {
 
 impl Preparer {
     /// Takes up where the last process ended: reads the checkpoint, writes the CDI specs that are missing (their
-    /// folder is empty after a reboot) and removes those that belong to nothing. Blocks on files.
+    /// folder is empty after a reboot) and removes those that belong to nothing. Blocks on files; for whoever holds
+    /// the driver's lock.
     ///
     /// # Errors
     /// A checkpoint that cannot be read, and files that cannot be written.
     pub(super) fn open(place: &Place<'_>, inventory: Arc<dyn Inventory>, client: Client, clock: SharedClock) -> Result<Self, OpenError> {
         let names =
             Names { driver: place.driver.to_owned(), node: place.node.to_owned(), pool: place.pool.to_owned(), kind: place.kind.clone() };
-        let checkpoint = Checkpoint::new(place.state_dir, place.driver);
-        let claims = checkpoint.load()?;
-        let cdi = CdiFolder::new(place.cdi_dir, place.kind.clone());
-        cdi.write(COMMON, &names.common().map_err(CdiError::from)?)?;
-        for claim in claims.values() {
-            ensure_spec(&cdi, claim)?;
-        }
-        for id in cdi.ids()?.iter().filter(|id| *id != COMMON && !claims.contains_key(*id)) {
-            tracing::info!(id, "removing a CDI spec that no prepared claim has");
-            cdi.remove(id)?;
-        }
-        Ok(Preparer { names, inventory, client, clock, state: Arc::new(Mutex::new(State { checkpoint, cdi, claims })) })
+        let state = State::open(place, &names)?;
+        let lock = LockFile::new(place.state_dir);
+        Ok(Preparer { names: Arc::new(names), inventory, client, clock, lock, state: Arc::new(Mutex::new(state)) })
     }
 
     /// The kind of the CDI devices.
@@ -111,39 +107,38 @@ impl Preparer {
                 return wanted.into_iter().map(|claim| (claim.uid, Err(PrepareError::Inventory(text.clone())))).collect();
             }
         };
-        let mut fetched = self.fetch(wanted.clone()).await;
-        let state = Arc::clone(&self.state).lock_owned().await;
-
-        let mut outcomes = Outcomes::new();
-        let mut new = Vec::new();
-        let mut old = Vec::new();
-        for claim in wanted {
-            let prepared = state.claims.get(&claim.uid);
-            let computed = match (fetched.remove(&claim.uid), prepared) {
-                (Some(Ok(object)), None) => self.names.compute(&claim, &object, &devices).map_err(PrepareError::from_claim(&claim.uid)),
-                (Some(Ok(object)), Some(prepared)) => match self.names.compute(&claim, &object, &devices) {
-                    Ok(computed) if !computed.has_same_devices(prepared) => Ok(computed),
-                    _ => still_there(prepared, &devices).map(|()| prepared.clone()),
-                },
-                (Some(Err(_)), Some(prepared)) => still_there(prepared, &devices).map(|()| prepared.clone()),
-                (Some(Err(reason)), None) => Err(PrepareError::from_api(&claim, reason)),
-                // The same claim twice in one request.
-                (None, _) => continue,
-            };
-            match computed {
-                Ok(claim) if prepared == Some(&claim) => old.push(claim),
-                Ok(claim) => new.push(claim),
-                Err(error) => drop(outcomes.insert(claim.uid, Err(error))),
-            }
-        }
-        outcomes.extend(run_blocking(move || commit(state, old, new)).await);
-        outcomes
+        let fetched = self.fetch(wanted.clone()).await;
+        let names = Arc::clone(&self.names);
+        let uids = uids(&wanted);
+        self.change(uids, move |state| state.prepare(&names, wanted, fetched, &devices)).await
     }
 
     /// Unprepares claims. One that is not prepared is unprepared already; a CDI spec it may have left is removed.
     pub async fn unprepare(&self, wanted: Vec<ClaimRef>) -> Outcomes<()> {
-        let state = Arc::clone(&self.state).lock_owned().await;
-        run_blocking(move || retract(state, wanted)).await
+        let uids = uids(&wanted);
+        self.change(uids.clone(), move |state| state.unprepare(uids)).await
+    }
+
+    /// Changes what is prepared: alone in this process and among the instances of the driver, and knowing what
+    /// another one has prepared since.
+    async fn change<T: Send + 'static>(
+        &self,
+        uids: Vec<String>,
+        work: impl FnOnce(&mut State) -> Outcomes<T> + Send + 'static,
+    ) -> Outcomes<T> {
+        let mut state = Arc::clone(&self.state).lock_owned().await;
+        let held = match self.lock.acquire(&self.clock).await {
+            Ok(held) => held,
+            Err(error) => return refused(uids, &error),
+        };
+        run_blocking(move || {
+            let _held = held;
+            match state.refresh() {
+                Ok(()) => work(&mut state),
+                Err(error) => refused(uids, &error),
+            }
+        })
+        .await
     }
 
     async fn fetch(&self, wanted: Vec<ClaimRef>) -> BTreeMap<String, Result<ResourceClaim, String>> {
@@ -161,7 +156,7 @@ impl Preparer {
     }
 }
 
-/// Runs file work on a thread where it may block. The guard goes along, so that a request that is given up
+/// Runs file work on a thread where it may block. What it holds goes along, so that a request that is given up
 /// half-way does not let the next one in too early.
 async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> Outcomes<T> + Send + 'static) -> Outcomes<T> {
     match tokio::task::spawn_blocking(work).await {
@@ -170,81 +165,6 @@ async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> Outcomes<T> + Se
         // Cancelled: the runtime is shutting down, nobody waits for the answer.
         Err(_) => Outcomes::new(),
     }
-}
-
-fn still_there(prepared: &PreparedClaim, devices: &BTreeMap<String, NodeDevice>) -> Result<(), PrepareError> {
-    match prepared.devices.iter().find(|device| !devices.contains_key(&device.device)) {
-        Some(gone) => Err(PrepareError::Gone { claim: prepared.uid.clone(), device: gone.device.clone() }),
-        None => Ok(()),
-    }
-}
-
-fn ensure_spec(cdi: &CdiFolder, claim: &PreparedClaim) -> Result<(), CdiError> {
-    let spec = claim.spec(cdi.kind())?;
-    if cdi.holds(&claim.uid, &spec) { Ok(()) } else { cdi.write(&claim.uid, &spec) }
-}
-
-fn commit(mut state: OwnedMutexGuard<State>, old: Vec<PreparedClaim>, new: Vec<PreparedClaim>) -> Outcomes<Vec<PreparedDevice>> {
-    let mut outcomes = Outcomes::new();
-    for claim in old {
-        let outcome = ensure_spec(&state.cdi, &claim).map_err(PrepareError::from);
-        outcomes.insert(claim.uid, outcome.map(|()| claim.devices));
-    }
-    let mut claims = state.claims.clone();
-    let mut written = Vec::new();
-    for claim in new {
-        match claim.spec(state.cdi.kind()).map_err(CdiError::from).and_then(|spec| state.cdi.write(&claim.uid, &spec)) {
-            Ok(()) => {
-                claims.insert(claim.uid.clone(), claim.clone());
-                written.push(claim);
-            }
-            Err(error) => drop(outcomes.insert(claim.uid, Err(error.into()))),
-        }
-    }
-    if written.is_empty() {
-        return outcomes;
-    }
-    match state.checkpoint.save(&claims) {
-        Ok(()) => {
-            state.claims = claims;
-            outcomes.extend(written.into_iter().map(|claim| (claim.uid, Ok(claim.devices))));
-        }
-        Err(error) => {
-            let text = error.to_string();
-            for claim in written {
-                // Whatever stays is removed by unprepare or at the next start.
-                if let Err(error) = state.cdi.remove(&claim.uid) {
-                    tracing::warn!(%error, "a CDI spec stays behind");
-                }
-                outcomes.insert(claim.uid, Err(PrepareError::Checkpoint(text.clone())));
-            }
-        }
-    }
-    outcomes
-}
-
-fn retract(mut state: OwnedMutexGuard<State>, wanted: Vec<ClaimRef>) -> Outcomes<()> {
-    let mut claims = state.claims.clone();
-    let mut removed = Vec::new();
-    for claim in wanted {
-        claims.remove(&claim.uid);
-        removed.push(claim.uid);
-    }
-    // The checkpoint first: an entry must not outlive what it stands for.
-    if claims.len() != state.claims.len() {
-        if let Err(error) = state.checkpoint.save(&claims) {
-            let text = error.to_string();
-            return removed.into_iter().map(|uid| (uid, Err(PrepareError::Checkpoint(text.clone())))).collect();
-        }
-        state.claims = claims;
-    }
-    removed
-        .into_iter()
-        .map(|uid| {
-            let outcome = if compute::is_uid(&uid) { state.cdi.remove(&uid).map_err(PrepareError::from) } else { Ok(()) };
-            (uid, outcome)
-        })
-        .collect()
 }
 
 /// Why a claim was not prepared or unprepared. The kubelet puts the text into an event of the pod.

@@ -22,8 +22,9 @@ use kube::core::WatchEvent;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::current::Current;
 use super::inventory::Inventory;
-use super::status::DriverStatus;
+use super::status::{DriverStatus, Part, trouble};
 use crate::base::clock::SharedClock;
 use pace::{Backoff, Repairs};
 use plan::{plan, same};
@@ -35,6 +36,9 @@ pub(crate) use pool::PoolIdentity;
 const SHORT_WATCH: Duration = Duration::from_secs(1);
 /// A watch is opened again when the server has not ended it by then (it ends them after 290 s itself).
 const LONGEST_WATCH: Duration = Duration::from_secs(300);
+
+/// How often an instance that does not publish looks whether it should.
+const STANDBY: Duration = Duration::from_secs(1);
 
 /// Keeps the slices of one pool. Owns one task ([`Publisher::run`]).
 #[derive(Debug)]
@@ -52,6 +56,19 @@ pub(crate) struct Publisher {
     repairs: Repairs,
     reads: Backoff,
     writes: Backoff,
+    /// Among several instances of the driver: whether it is this one that publishes.
+    current: Option<Current>,
+}
+
+/// What became of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrote {
+    /// All is as it should be.
+    Nothing,
+    /// It was carried out.
+    Slices,
+    /// Another instance publishes.
+    NotNow,
 }
 
 /// Why a watch is not followed any further.
@@ -81,7 +98,14 @@ impl Publisher {
             repairs: Repairs::default(),
             reads: Backoff::default(),
             writes: Backoff::default(),
+            current: None,
         }
+    }
+
+    /// One of several instances, of which only the current one writes.
+    pub(crate) fn among(mut self, current: Option<Current>) -> Self {
+        self.current = current;
+        self
     }
 
     /// Publishes until `stop`. The slices stay then.
@@ -219,10 +243,12 @@ impl Publisher {
             self.writes.failed()
         } else {
             match self.write().await {
+                // It may end at any time, and then this one is to go on.
+                Ok(Wrote::NotNow) => return self.clock.sleep(STANDBY),
                 Ok(wrote) => {
                     self.dirty = false;
                     self.writes.went_well();
-                    if !wrote {
+                    if wrote == Wrote::Nothing {
                         return std::future::pending().boxed();
                     }
                     self.repairs.wrote(self.clock.now())
@@ -237,11 +263,18 @@ impl Publisher {
         if self.dirty { self.clock.sleep(delay) } else { std::future::pending().boxed() }
     }
 
-    /// Carries a plan out; says whether there was anything to do.
-    async fn write(&mut self) -> Result<bool, ApiError> {
-        let Some(desired) = &mut self.desired else { return Ok(false) };
+    /// Makes a plan and carries it out.
+    async fn write(&mut self) -> Result<Wrote, ApiError> {
+        let Some(desired) = &mut self.desired else { return Ok(Wrote::Nothing) };
         let plan = plan(&self.identity, self.slices.all(), desired);
         let wrote = !plan.is_empty();
+        // A newer instance may publish other devices; two that repair each other's slices would never end.
+        if wrote
+            && let Some(current) = &self.current
+            && !current.is_this()
+        {
+            return Ok(Wrote::NotNow);
+        }
         // Obsolete slices first: devices that the node no longer has must go even if the new ones are refused.
         for slice in &plan.delete {
             self.slices.delete(slice).await?;
@@ -263,10 +296,11 @@ impl Publisher {
             tracing::info!(driver = self.identity.driver, pool = self.identity.pool, generation = plan.generation, "slices are published");
         }
         self.status.send_if_modified(|status| {
-            let old = std::mem::replace(status, DriverStatus { published: Some(plan.generation), trouble: None, ..status.clone() });
-            *status != old
+            let well = status.trouble.remove(&Part::Publishing).is_some();
+            let old = status.published.replace(plan.generation);
+            well || old != status.published
         });
-        Ok(wrote)
+        Ok(if wrote { Wrote::Slices } else { Wrote::Nothing })
     }
 
     async fn read_failed(&mut self, what: &str, error: &ApiError) {
@@ -277,8 +311,7 @@ impl Publisher {
 
     /// Something went wrong that is tried again.
     fn trouble(&self, text: String) {
-        tracing::warn!(driver = self.identity.driver, pool = self.identity.pool, "{text}");
-        self.status.send_modify(|status| status.trouble = Some(text));
+        trouble(&self.status, Part::Publishing, text);
     }
 }
 

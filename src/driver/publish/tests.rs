@@ -129,18 +129,18 @@ async fn an_api_server_that_goes_away_comes_back_to_a_driver_that_waited() {
     let (api, folder) = (FakeApi::new(), Arc::new(tempfile::tempdir().unwrap()));
     api.set_offline(true);
     let mut driver = Running::start(&api, &folder, 1, |_| {});
-    driver.until(|status| status.trouble.is_some() && status.serving).await;
+    driver.until(|status| !status.trouble.is_empty() && status.serving).await;
     tokio::time::sleep(Duration::from_millis(350)).await;
     let asked = api.requests().len();
     assert!((2..=4).contains(&asked), "asked {asked} times in 0.35 s: {:?}", api.requests());
     api.set_offline(false);
-    driver.until(|status| status.published == Some(1) && status.trouble.is_none()).await;
+    driver.until(|status| status.published == Some(1) && status.trouble.is_empty()).await;
 
     // Away while all is as it should be: the trouble is told and taken back.
     api.set_offline(true);
-    driver.until(|status| status.trouble.is_some()).await;
+    driver.until(|status| !status.trouble.is_empty()).await;
     api.set_offline(false);
-    driver.until(|status| status.trouble.is_none()).await;
+    driver.until(|status| status.trouble.is_empty()).await;
 
     // A watch that ends, also one whose place in the history is lost, is taken up again.
     api.end_watches();
@@ -156,9 +156,7 @@ async fn a_missing_node_is_waited_for() {
     let (api, folder) = (FakeApi::new(), Arc::new(tempfile::tempdir().unwrap()));
     let node = api.remove(&format!("/api/v1/nodes/{NODE}")).unwrap();
     let mut driver = Running::start(&api, &folder, 1, |_| {});
-    driver
-        .until(|status| status.trouble.as_ref().is_some_and(|text| text.contains("node dra-lab-worker: \"dra-lab-worker\" not found")))
-        .await;
+    driver.until(|status| status.troubles().is_some_and(|text| text.contains("node dra-lab-worker: \"dra-lab-worker\" not found"))).await;
     assert!(api.slices().is_empty());
     api.put(&format!("/api/v1/nodes/{NODE}"), node);
     driver.until(|status| status.published == Some(1)).await;
