@@ -16,6 +16,7 @@
 //! | | [`embedded`] | a Kubernetes API, scheduler, controllers and node agents in one process |
 //! | life cycle | [`cluster`] | bring a lab up and down |
 //! | use cases | [`lessons`] | lessons, checks, verify, progress |
+//! | | [`doctor`] | what is wrong with machine, tools, lab and cluster, and what to do |
 //! | | [`cases`] | answers the shared case files (`dralab dev cases`) |
 //! | terminal | [`ui`] | text catalogue, tables, rendering |
 //! | | [`cli`] | arguments, wiring, exit codes |
@@ -38,6 +39,7 @@ pub mod embedded;
 pub mod cluster;
 
 pub mod cases;
+pub mod doctor;
 pub mod lessons;
 
 pub mod cli;

@@ -119,6 +119,18 @@ impl Kinds {
         self.kinds.iter().find(|k| k.group == group && k.version == version && k.kind == kind)
     }
 
+    /// The versions that the server has of a group, preferred first.
+    #[must_use]
+    pub fn versions(&self, group: &str) -> Vec<String> {
+        let mut versions: Vec<String> = Vec::new();
+        for kind in self.kinds.iter().filter(|k| k.group == group) {
+            if !versions.contains(&kind.version) {
+                versions.push(kind.version.clone());
+            }
+        }
+        versions
+    }
+
     /// The kinds of a category such as `all`.
     #[must_use]
     pub fn in_category(&self, category: &str) -> Vec<&Kind> {

@@ -18,7 +18,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cluster", &["base", "model", "client", "driver", "embedded"]),
     ("cases", &["base", "model", "cel", "allocator"]),
     ("lessons", &["base", "model", "cel", "timeline", "client"]),
-    ("ui", &["base", "model", "timeline", "client", "lessons", "cluster", "cases"]),
+    ("doctor", &["base", "model", "cel", "client", "cluster", "driver"]),
+    ("ui", &["base", "model", "timeline", "client", "lessons", "doctor", "cluster", "cases"]),
     (
         "cli",
         &[
@@ -34,6 +35,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cluster",
             "cases",
             "lessons",
+            "doctor",
             "ui",
         ],
     ),
