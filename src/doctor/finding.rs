@@ -136,6 +136,21 @@ pub enum Absent {
 }
 
 impl Absent {
+    /// All of them.
+    pub const ALL: [Absent; 11] = [
+        Absent::NoCluster,
+        Absent::NoLab,
+        Absent::NotLinux,
+        Absent::NoEngine,
+        Absent::EngineElsewhere,
+        Absent::NotKind,
+        Absent::NotEmbedded,
+        Absent::NotOurs,
+        Absent::NotServed,
+        Absent::NoTool,
+        Absent::EmbeddedCluster,
+    ];
+
     /// The id of its text.
     #[must_use]
     pub const fn text(self) -> &'static str {

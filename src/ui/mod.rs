@@ -1,6 +1,7 @@
 //! The terminal: text catalogue, streams, tables, steps, rendering of failures. Computes nothing.
 
 pub mod ask;
+pub mod doctor;
 pub mod failure;
 pub mod lesson;
 pub mod markdown;

@@ -1,11 +1,13 @@
 //! What can be typed. Only clap types here; everything after this sees plain values.
 
 mod builders;
+mod doctor;
 mod lab;
 mod lesson;
 mod objects;
 
 pub use builders::*;
+pub use doctor::*;
 pub use lab::*;
 pub use lesson::*;
 pub use objects::*;
@@ -118,6 +120,8 @@ pub enum Command {
     Down(DownArgs),
     /// What runs, and where its files are
     Status(StatusArgs),
+    /// Look for what is wrong with machine, tools, lab and cluster, and say what to do
+    Doctor(DoctorArgs),
     /// Print what to evaluate so that kubectl reaches the lab
     Env,
     /// Run kubectl against the lab

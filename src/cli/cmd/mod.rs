@@ -3,6 +3,7 @@
 pub mod change;
 pub mod describe;
 pub mod dev;
+pub mod doctor;
 pub mod driver;
 pub mod generate;
 pub mod lab;
@@ -26,6 +27,7 @@ pub async fn run(app: &App, command: Command) -> Result<u8, Failure> {
         Command::Up(args) => lab::up(app, &args).await,
         Command::Down(args) => lab::down(app, &args).await,
         Command::Status(args) => lab::status::run(app, &args).await,
+        Command::Doctor(args) => doctor::run(app, &args).await,
         Command::Env => lab::env(app),
         Command::Kubectl(args) => lab::kubectl(app, &args).await,
         Command::LabProcess(args) => lab::embedded::process(app, &args).await,
@@ -63,6 +65,7 @@ pub fn is_interruptible(command: &Command) -> bool {
 pub fn answers_in_json(command: &Command) -> bool {
     match command {
         Command::Status(args) => args.output == Format::Json,
+        Command::Doctor(args) => args.output == Format::Json,
         Command::Verify(args) => args.output == Format::Json,
         Command::Version(args) => args.output == Format::Json,
         Command::Get(args) => args.output == Output::Json,

@@ -122,23 +122,24 @@ fn no_pod(facts: &Facts) -> Looked {
     for (node, drivers) in per_node {
         let here: Vec<&Value> = plugins(pods).filter(|p| text(&p["spec"]["nodeName"]) == node).collect();
         for (driver, slices) in &drivers {
-            let own: Vec<&&Value> = here.iter().filter(|p| names_driver(p, driver)).collect();
             // One that names no driver at all may be this one's.
-            let ready = |pod: &&&Value| is_true(pod, "Ready") && !is_going(pod);
-            let fits = own.iter().copied().any(|p| ready(&p))
-                || (own.is_empty() && here.iter().filter(|p| !drivers.keys().any(|d| names_driver(p, d))).any(|p| ready(&p)));
-            if fits {
+            let named = |d: &&str| here.iter().copied().filter(|p| names_driver(p, d)).collect::<Vec<&Value>>();
+            let mut own = named(driver);
+            if own.is_empty() {
+                let others: Vec<&Value> = drivers.keys().filter(|d| *d != driver).flat_map(|d| named(&d)).collect();
+                own = here.iter().copied().filter(|p| !others.iter().any(|o| std::ptr::eq(*o, *p))).collect();
+            }
+            if own.iter().any(|pod| is_true(pod, "Ready") && !is_going(pod)) {
                 continue;
             }
-            let severity = if own.is_empty() { Severity::Note } else { Severity::Warning };
-            let say = |own, none| Say::new(if own { "doctor.driver-not-there.not-ready" } else { none });
-            let what = say(!own.is_empty(), "doctor.driver-not-there.none").with("driver", driver).with("node", node);
-            let advice =
-                Say::new(if own.is_empty() { "doctor.driver-not-there.none-advice" } else { "doctor.driver-not-there.not-ready-advice" })
-                    .with("node", node)
-                    .with("driver", driver);
-            let mut finding =
-                Finding::new(severity, what, advice).seen(format!("node/{node}"), format!("{slices} slices of driver {driver}"));
+            let (severity, what, advice) = if own.is_empty() {
+                (Severity::Note, "doctor.driver-not-there.none", "doctor.driver-not-there.none-advice")
+            } else {
+                (Severity::Warning, "doctor.driver-not-there.not-ready", "doctor.driver-not-there.not-ready-advice")
+            };
+            let told = |id| Say::new(id).with("driver", driver).with("node", node);
+            let mut finding = Finding::new(severity, told(what), told(advice))
+                .seen(format!("node/{node}"), format!("{slices} slices of driver {driver}"));
             for pod in own {
                 finding.add(called("pod", pod), format!("phase {}, Ready {}", text(&pod["status"]["phase"]), is_true(pod, "Ready")));
             }

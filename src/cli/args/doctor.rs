@@ -1,0 +1,27 @@
+//! `doctor`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Format;
+
+/// `doctor`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct DoctorArgs {
+    /// Ids of the checks to run [default: all]
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+    /// List the checks and look at nothing
+    #[arg(long)]
+    pub list: bool,
+    /// Examine the cluster of this context instead of the lab's
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// Examine the cluster of this kubeconfig instead of the lab's
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// How the answer is written
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text", hide_default_value = true)]
+    pub output: Format,
+}

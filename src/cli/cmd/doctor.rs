@@ -1,0 +1,150 @@
+//! `doctor`: gathers the facts, runs the checks, and shows what they found.
+
+use std::path::PathBuf;
+
+use kube::Client;
+
+use crate::base::clock::SystemClock;
+use crate::base::failure::{Failure, Kind};
+use crate::cli::app::App;
+use crate::cli::args::{DoctorArgs, Format};
+use crate::cli::cmd::lab::lab_command;
+use crate::client::connect;
+use crate::client::kinds::distance;
+use crate::cluster::LabRecord;
+use crate::doctor::checks::CHECKS;
+use crate::doctor::facts::Part;
+use crate::doctor::{Absent, Blind, Facts, Report, Severity, examine, gather};
+use crate::ui;
+
+/// `doctor`.
+///
+/// # Errors
+/// When an id is not one of a check, or a context does not exist.
+pub async fn run(app: &App, args: &DoctorArgs) -> Result<u8, Failure> {
+    let terminal = &app.terminal;
+    known(&args.ids)?;
+    if args.list {
+        match args.output {
+            Format::Json => terminal.line(ui::doctor::list_as_json(terminal).to_string())?,
+            Format::Text => ui::doctor::list(terminal)?,
+        }
+        return Ok(0);
+    }
+    let facts = facts(app, args).await?;
+    let report = examine(&facts, &args.ids);
+    match args.output {
+        Format::Json => terminal.line(ui::doctor::as_json(terminal, &facts, &report).to_string())?,
+        Format::Text => {
+            ui::doctor::render(terminal, &facts, &report, columns(app))?;
+            footer(app, args, &facts, &report)?;
+        }
+    }
+    Ok(if report.worst() == Some(Severity::Blocker) { Kind::NotSatisfied.exit_code() } else { 0 })
+}
+
+/// Refuses an id that no check has.
+fn known(ids: &[String]) -> Result<(), Failure> {
+    for id in ids {
+        if !CHECKS.iter().any(|check| check.id.eq_ignore_ascii_case(id)) {
+            let near = CHECKS.iter().map(|c| c.id).min_by_key(|known| distance(known, &id.to_ascii_uppercase()));
+            let failure = Failure::new(Kind::Usage, "DL-DOC-01", format!("there is no check \"{id}\""));
+            let failure = near.map_or(failure.clone(), |near| failure.hint(format!("near to it: {near}")));
+            return Err(failure.hint("see all: `dralab doctor --list`"));
+        }
+    }
+    Ok(())
+}
+
+async fn facts(app: &App, args: &DoctorArgs) -> Result<Facts, Failure> {
+    let cluster = match target(app, args).await? {
+        Ok((client, server)) => gather::cluster(&client, &server, &SystemClock).await,
+        Err(blind) => Err(blind),
+    };
+    Ok(gather::facts(&SystemClock, cluster))
+}
+
+/// The cluster to examine: the one that was named, else the lab's where it is up.
+async fn target(app: &App, args: &DoctorArgs) -> Result<Part<(Client, String)>, Failure> {
+    if args.context.is_some() || args.kubeconfig.is_some() {
+        let path = kubeconfig(app, args)?;
+        let client = connect::by_kubeconfig(&path, args.context.as_deref(), &app.proxies()).await.map_err(Failure::from)?;
+        let name = args.context.clone().unwrap_or_else(|| path.display().to_string());
+        return Ok(Ok((client, name)));
+    }
+    let folder = app.folder();
+    let record = match LabRecord::read(&folder) {
+        Ok(Some(record)) if record.is_up(&folder) => record,
+        Ok(_) => return Ok(Err(Blind::NotHere(Absent::NoCluster))),
+        // The lab's own checks say what is wrong with the record.
+        Err(error) => return Ok(Err(Blind::because(error))),
+    };
+    let context = record.context.as_ref().map(|c| c.context.clone());
+    match connect::by_kubeconfig(&record.kubeconfig, context.as_deref(), &app.proxies()).await {
+        Ok(client) => Ok(Ok((client, record.server))),
+        Err(error) => Ok(Err(Blind::because(error))),
+    }
+}
+
+/// The kubeconfig that has the context: the one that was named, else of `KUBECONFIG` or `~/.kube/config` the first that has it.
+fn kubeconfig(app: &App, args: &DoctorArgs) -> Result<PathBuf, Failure> {
+    if let Some(path) = &args.kubeconfig {
+        return Ok(app.environment.current_dir.as_deref().map_or_else(|| path.clone(), |dir| dir.join(path)));
+    }
+    let home = app.environment.path("HOME").map(|home| home.join(".kube/config"));
+    let listed: Vec<PathBuf> = match app.environment.path("KUBECONFIG") {
+        Some(list) => std::env::split_paths(&list).filter(|p| !p.as_os_str().is_empty()).collect(),
+        None => home.into_iter().collect(),
+    };
+    let has = |path: &&PathBuf| {
+        let file = kube::config::Kubeconfig::read_from(path).ok();
+        file.is_some_and(|file| args.context.as_ref().is_none_or(|wanted| file.contexts.iter().any(|c| c.name == *wanted)))
+    };
+    if let Some(path) = listed.iter().find(has) {
+        return Ok(path.clone());
+    }
+    let looked = listed.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
+    let name = args.context.as_deref().unwrap_or_default();
+    Err(Failure::new(Kind::Usage, "DL-DOC-02", format!("no context \"{name}\" in {looked}"))
+        .hint("see which there are: `kubectl config get-contexts`"))
+}
+
+/// The width to fold at: the terminal's, within bounds that read well.
+fn columns(app: &App) -> usize {
+    let told = app.environment.variable("COLUMNS").and_then(|c| c.parse().ok());
+    let asked = || console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+    let columns = told.or_else(|| if app.environment.stdout_is_terminal { asked() } else { None });
+    columns.unwrap_or(100).clamp(50, 120)
+}
+
+/// The counts, and the one next step.
+fn footer(app: &App, args: &DoctorArgs, facts: &Facts, report: &Report) -> Result<(), Failure> {
+    let terminal = &app.terminal;
+    let (blockers, warnings, notes) = (report.count(Severity::Blocker), report.count(Severity::Warning), report.count(Severity::Note));
+    let fine = report.examined.iter().filter(|e| e.outcome.as_ref().is_ok_and(Vec::is_empty)).count();
+    let blind = report.examined.iter().filter(|e| matches!(e.outcome, Err(Blind::CouldNotLook(_)))).count();
+    terminal.line("")?;
+    terminal.line(terminal.text(
+        "doctor.counts",
+        &[
+            ("blockers", &blockers),
+            ("warnings", &warnings),
+            ("notes", &notes),
+            ("fine", &fine),
+            ("all", &report.examined.len()),
+            ("blind", &blind),
+        ],
+    ))?;
+    let mut again = "doctor".to_owned();
+    for (flag, value) in [("--context", args.context.clone()), ("--kubeconfig", args.kubeconfig.as_ref().map(|p| p.display().to_string()))]
+    {
+        again.extend(value.map(|value| format!(" {flag} {value}")));
+    }
+    let next = match (&facts.cluster, report.worst()) {
+        (_, Some(Severity::Blocker | Severity::Warning)) => again,
+        (Err(Blind::NotHere(_)), _) => "up".to_owned(),
+        _ => "lesson next".to_owned(),
+    };
+    terminal.progress(terminal.text("doctor.next", &[("command", &lab_command(app, &next))]));
+    Ok(())
+}
