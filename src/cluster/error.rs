@@ -134,6 +134,9 @@ pub enum ClusterError {
     /// Something between dralab and the container engine failed.
     #[error(transparent)]
     Engine(#[from] crate::cluster::engine::EngineError),
+    /// An image could not be made, or not be brought onto the nodes.
+    #[error(transparent)]
+    Image(#[from] crate::cluster::image::ImageError),
 }
 
 impl ClusterError {
@@ -157,6 +160,7 @@ impl From<ClusterError> for Failure {
     fn from(error: ClusterError) -> Self {
         let error = match error {
             ClusterError::Engine(error) => return error.into(),
+            ClusterError::Image(error) => return error.into(),
             other => other,
         };
         let (kind, id, hints): (Kind, &'static str, Vec<String>) = match &error {
@@ -202,7 +206,7 @@ impl From<ClusterError> for Failure {
             }
             ClusterError::Start { id: id @ "DL-PROF-01", hints, .. } => (Kind::Usage, id, hints.clone()),
             ClusterError::Start { id, hints, .. } => (Kind::Failed, id, hints.clone()),
-            ClusterError::Engine(_) => (Kind::Failed, "DL-ENG-10", Vec::new()),
+            ClusterError::Engine(_) | ClusterError::Image(_) => (Kind::Failed, "DL-ENG-10", Vec::new()),
             ClusterError::NotUp { lab } => (Kind::NoLab, "DL-LAB-01", vec![up_hint(lab)]),
         };
         let mut failure = Failure::new(kind, id, error.to_string());

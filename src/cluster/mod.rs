@@ -6,6 +6,7 @@ pub mod embedded;
 pub mod engine;
 pub mod error;
 pub mod folders;
+pub mod image;
 pub mod install;
 pub mod kind;
 pub mod process;

@@ -108,6 +108,14 @@ pub enum EngineError {
         /// What the engine said.
         message: String,
     },
+    /// An image could not be built.
+    #[error("the container engine could not build the image {image}: {message}")]
+    Build {
+        /// Its name.
+        image: String,
+        /// What the builder said.
+        message: String,
+    },
     /// The container is not there, or does not run.
     #[error("the container {container} is not there or does not run: {message}")]
     NoContainer {
@@ -197,6 +205,11 @@ impl From<EngineError> for Failure {
             EngineError::NotAnEngine { .. } => (Kind::Failed, "DL-ENG-07", vec!["see what is there: `docker version`".to_owned()]),
             EngineError::NoImage { image } => (Kind::Failed, "DL-IMG-01", vec![format!("get it: `docker pull {image}`")]),
             EngineError::Pull { image, fault, .. } => (Kind::Failed, "DL-IMG-02", vec![advice(image, *fault)]),
+            EngineError::Build { .. } => (
+                Kind::Failed,
+                "DL-IMG-06",
+                vec!["build a Linux binary elsewhere and give it: `dralab up --backend kind --driver-binary PATH`".to_owned()],
+            ),
             EngineError::NoContainer { .. } => {
                 (Kind::Failed, "DL-ENG-08", vec!["see what runs: `docker ps -a --filter label=io.x-k8s.kind.cluster`".to_owned()])
             }

@@ -87,6 +87,11 @@ async fn answer(request: Request<Incoming>, routes: Routes, log: Asked) -> Resul
     let asked = format!("{} {}", request.method(), request.uri());
     log.lock().expect("no panic").push(asked);
     let method = request.method().clone();
+    let mut request = request;
+    if !request.headers().contains_key("upgrade") {
+        // An engine reads what it is sent before it answers; a client whose body is cut off would see an error.
+        let _ = request.body_mut().collect().await;
+    }
     let known = routes.iter().find(|((m, path), _)| *m == method.as_str() && path == request.uri().path());
     let body = |text: String| Full::new(Bytes::from(text)).boxed();
     let mut response = Response::new(body(String::new()));

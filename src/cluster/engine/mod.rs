@@ -7,12 +7,14 @@
 //! | `info` | [`Engine::info`]: what `doctor` and preflight want to know |
 //! | `images` | inspect, pull with progress, export, remove |
 //! | `containers` | kind's clusters and their nodes; removing what roll back must remove |
+//! | `build` | `docker build` |
 //! | `exec` | a command in a container, with a stream as its input |
 //! | `reference` | names of images, written out in full |
 //!
 //! Every quick request is bounded by [`QUICK`]; what moves bytes is bounded by whoever drives it, and ends when it is dropped.
 
 pub mod address;
+pub mod build;
 mod connect;
 pub mod containers;
 pub mod error;
