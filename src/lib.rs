@@ -9,6 +9,7 @@
 //! | words | [`model`] | DRA's terms over the API types: quantities, versions, pools, node selection, feature gates |
 //! | pure reasoning | [`cel`] | device selectors: parser, checker, cost, evaluator |
 //! | | [`allocator`] | the structured allocator of Kubernetes 1.37 |
+//! | | [`lint`] | selectors and manifests judged before anything runs: verdicts, traps, advice |
 //! | | [`scheduling`] | what the scheduler decides, as a state machine over a snapshot |
 //! | | [`timeline`] | states of a claim and the transitions between them |
 //! | reaching out | [`client`] | how an API server is reached |
@@ -28,6 +29,7 @@ pub mod model;
 
 pub mod allocator;
 pub mod cel;
+pub mod lint;
 pub mod scheduling;
 pub mod timeline;
 

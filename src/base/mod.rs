@@ -1,5 +1,6 @@
-//! What every layer shares: failures as data and the clock. No domain words here.
+//! What every layer shares: failures as data, the clock, near names. No domain words here.
 
 pub mod clock;
 pub mod failure;
+pub mod nearest;
 pub mod shell;

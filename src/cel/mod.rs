@@ -9,7 +9,7 @@
 //! | types and overloads | `types`, `declare`, `check` |
 //! | estimated cost | `cost` |
 //! | plan and evaluation, actual cost | `eval`, `value`, `lib` |
-//! | devices in, verdicts out | `device`, `program`, `trace` |
+//! | devices in, verdicts out | `device`, `program`, `trace`, `outline` |
 //!
 //! Where the order of a map would make Kubernetes' answer random, ours is the order of the names. Known not to be the same:
 //! the protobuf wrapper types (`google.protobuf.Int64Value{…}`), some errors of macros behind an earlier syntax error,
@@ -32,6 +32,7 @@ mod lexer;
 mod lib;
 mod literal;
 mod macros;
+mod outline;
 mod parser;
 mod program;
 mod source;
@@ -41,6 +42,7 @@ mod types;
 mod value;
 
 pub use self::device::DeviceInput;
+pub use self::outline::{Part, PartKind};
 pub use self::program::{MAX_COST, MAX_LENGTH, Program};
 pub use self::source::Span;
 pub use self::trace::{Trace, TraceStep, TraceValue};

@@ -12,6 +12,7 @@ use super::eval::{
     self, Observer,
     plan::{Plan, plan},
 };
+use super::outline::{Part, outline};
 use super::source::Source;
 use super::stack::{NO_ROOM, with_room};
 use super::trace::{Trace, TraceStep, TraceValue};
@@ -92,6 +93,13 @@ impl Program {
         let estimated_cost = cost::estimate(&expr, &checked, &scope);
         let variables = scope.variables.into_iter().map(|(name, _)| name).collect();
         Ok(Self { compiled: Arc::new(Compiled { source, ids, plan, estimated_cost, variables, deep: depth(&expr) > SHALLOW }) })
+    }
+
+    /// The parts of a device selector, also of one that does not compile as far as it is CEL at all; `None` if it is not, or is
+    /// too deep or large to be walked.
+    #[must_use]
+    pub fn outline(expression: &str, environment: Environment) -> Option<Part> {
+        with_room(may_be_deep(expression), || outline(&Source::new(expression), &device_scope(environment))).flatten()
     }
 
     /// The cost estimate of cel-go; `u64::MAX` when unbounded.
@@ -183,7 +191,7 @@ fn may_be_deep(expression: &str) -> bool {
     most + marks > SHALLOW
 }
 
-fn depth(expr: &Expr) -> usize {
+pub(super) fn depth(expr: &Expr) -> usize {
     let mut below = 0;
     expr.for_children(&mut |child| below = below.max(depth(child)));
     below + 1

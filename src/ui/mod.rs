@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod failure;
 pub mod lesson;
 pub mod markdown;
+pub mod selector;
 pub mod steps;
 pub mod table;
 pub mod terminal;

@@ -10,6 +10,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &["base"]),
     ("cel", &["base", "model"]),
     ("allocator", &["base", "model", "cel"]),
+    ("lint", &["base", "model", "cel", "allocator"]),
     ("scheduling", &["base", "model", "cel", "allocator"]),
     ("timeline", &["base", "model"]),
     ("client", &["base", "model", "timeline"]),
@@ -19,7 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cases", &["base", "model", "cel", "allocator"]),
     ("lessons", &["base", "model", "cel", "timeline", "client"]),
     ("doctor", &["base", "model", "cel", "client", "cluster", "driver"]),
-    ("ui", &["base", "model", "timeline", "client", "lessons", "doctor", "cluster", "cases"]),
+    ("ui", &["base", "model", "lint", "timeline", "client", "lessons", "doctor", "cluster", "cases"]),
     (
         "cli",
         &[
@@ -27,6 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "model",
             "cel",
             "allocator",
+            "lint",
             "scheduling",
             "timeline",
             "client",
@@ -44,7 +46,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// Crates that the pure layers must not touch.
 const IMPURE: &[&str] =
     &["tokio::", "kube::", "std::fs", "std::env", "std::net::Tcp", "std::net::Udp", "ToSocketAddrs", "SystemTime::now", "Timestamp::now"];
-const PURE: &[&str] = &["model", "cel", "allocator", "scheduling", "timeline"];
+const PURE: &[&str] = &["model", "cel", "allocator", "lint", "scheduling", "timeline"];
 
 fn sources(dir: &Path, into: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).expect("src is readable") {

@@ -12,6 +12,7 @@ mod api_support;
 mod case_files;
 mod cases_alloc;
 mod cases_cel;
+mod cel_command;
 mod cel_conditions;
 mod cel_hostile;
 mod cli;

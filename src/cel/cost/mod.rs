@@ -20,9 +20,15 @@ const STRUCT_COST: u64 = 40;
 
 /// The greatest cost of evaluating `expr`; `u64::MAX` if there is no bound.
 pub(crate) fn estimate(expr: &Expr, checked: &Checked, scope: &Scope) -> u64 {
-    let shared = scope.device_fields.iter().any(|(name, _)| *name == "allowMultipleAllocations");
-    let mut coster = Coster { checked, shared, paths: HashMap::new(), locals: Vec::new(), sizes: HashMap::new(), entries: HashMap::new() };
-    coster.cost(expr).max
+    Coster::new(checked, scope).cost(expr).max
+}
+
+/// The greatest cost of each node, by id.
+pub(crate) fn of_parts(expr: &Expr, checked: &Checked, scope: &Scope) -> HashMap<Id, u64> {
+    let mut coster = Coster::new(checked, scope);
+    coster.parts = Some(HashMap::new());
+    coster.cost(expr);
+    coster.parts.unwrap_or_default()
 }
 
 /// Where a value comes from: the variable and the steps from it. Shared, because paths extend each other.
@@ -51,6 +57,8 @@ struct Coster<'c> {
     locals: Vec<Local>,
     sizes: HashMap<Id, Range>,
     entries: HashMap<Id, Entries>,
+    /// The greatest cost of each node, where it is asked for.
+    parts: Option<HashMap<Id, u64>>,
 }
 
 /// An argument as the costs of functions see it.
@@ -61,8 +69,22 @@ struct Node<'e> {
     size: Option<Range>,
 }
 
-impl Coster<'_> {
+impl<'c> Coster<'c> {
+    fn new(checked: &'c Checked, scope: &Scope) -> Self {
+        let shared = scope.device_fields.iter().any(|(name, _)| *name == "allowMultipleAllocations");
+        let (paths, sizes, entries) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { checked, shared, paths, locals: Vec::new(), sizes, entries, parts: None }
+    }
+
     fn cost(&mut self, expr: &Expr) -> Range {
+        let cost = self.cost_of(expr);
+        if let Some(parts) = &mut self.parts {
+            parts.insert(expr.id, cost.max);
+        }
+        cost
+    }
+
+    fn cost_of(&mut self, expr: &Expr) -> Range {
         match &expr.kind {
             Kind::Unspecified | Kind::Literal(_) => Range::ZERO,
             Kind::Ident(name) => {
@@ -298,7 +320,8 @@ impl Coster<'_> {
     }
 }
 
-fn is_binding(comprehension: &Comprehension) -> bool {
+/// Whether it is what `cel.bind` expands to.
+pub(crate) fn is_binding(comprehension: &Comprehension) -> bool {
     matches!(&comprehension.range.kind, Kind::List(elements) if elements.is_empty())
         && matches!(comprehension.condition.literal(), Some(Value::Bool(false)))
         && &*comprehension.accu_var != OLD_ACCUMULATOR

@@ -1,11 +1,13 @@
 //! What can be typed. Only clap types here; everything after this sees plain values.
 
+mod asking;
 mod builders;
 mod doctor;
 mod lab;
 mod lesson;
 mod objects;
 
+pub use asking::*;
 pub use builders::*;
 pub use doctor::*;
 pub use lab::*;
@@ -146,6 +148,8 @@ pub enum Command {
     Logs(LogsArgs),
     /// List events, oldest first
     Events(EventsArgs),
+    /// Ask the devices a selector: verdict, cost, who matches, and the traps in it
+    Cel(CelArgs),
     /// The DRA driver
     #[command(subcommand)]
     Driver(DriverCommand),

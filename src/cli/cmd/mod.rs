@@ -1,8 +1,10 @@
 //! One file per command: from arguments to a call of the layers below, and its answer to the terminal.
 
+pub mod cel;
 pub mod change;
 pub mod describe;
 pub mod dev;
+pub mod devices;
 pub mod doctor;
 pub mod driver;
 pub mod generate;
@@ -36,6 +38,7 @@ pub async fn run(app: &App, command: Command) -> Result<u8, Failure> {
         Command::Logs(args) => look::logs(app, &args).await,
         Command::Apply(args) => change::apply(app, &args).await,
         Command::Delete(args) => change::delete(app, &args).await,
+        Command::Cel(args) => cel::run(app, &args).await,
         Command::Describe(args) => describe::run(app, &args).await,
         Command::Tour(args) => tour::run(app, &args).await,
         Command::Lesson(command) => {
@@ -67,6 +70,7 @@ pub fn answers_in_json(command: &Command) -> bool {
         Command::Status(args) => args.output == Format::Json,
         Command::Doctor(args) => args.output == Format::Json,
         Command::Verify(args) => args.output == Format::Json,
+        Command::Cel(args) => args.output == Format::Json,
         Command::Version(args) => args.output == Format::Json,
         Command::Get(args) => args.output == Output::Json,
         Command::Lesson(LessonCommand::List(args)) => args.output == Format::Json,
