@@ -12,6 +12,7 @@ use crate::cli::interrupt;
 use crate::client::connect::{self, Proxies};
 use crate::cluster::error::up_hint;
 use crate::cluster::{ClusterError, Home, LabFolder, LabRecord};
+use crate::lessons::template::Place;
 use crate::lessons::{Library, progress};
 use crate::ui::terminal::{Manners, Terminal};
 use crate::ui::text::{Language, Texts};
@@ -108,7 +109,21 @@ impl App {
         }
         let lesson = progress::read(&self.folder().progress()).ok().and_then(|p| p.current);
         let entry = lesson.and_then(|id| Library::embedded().ok().and_then(|l| l.find(&id).cloned().ok()));
-        entry.map_or_else(|| "default".to_owned(), |e| e.lesson.namespace())
+        entry.map_or_else(|| "default".to_owned(), |e| self.place().namespace(&e.lesson.namespace()))
+    }
+
+    /// Where lessons play: on the lab's own nodes, or on those of the cluster that it is on.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        match LabRecord::read(&self.folder()) {
+            Ok(Some(record)) => Place {
+                lab: record.lab.clone(),
+                worker: record.worker(),
+                control_plane: record.control_plane(),
+                learner: record.learner().map(str::to_owned),
+            },
+            _ => Place::of_lab(&self.lab),
+        }
     }
 
     /// The command that lists objects on this machine: `kubectl` where it is on the PATH, else `dralab`, whose grammar is the same for what lessons use.

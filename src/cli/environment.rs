@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
+use crate::cluster::engine::EngineEnvironment;
 use crate::ui::text::Language;
 
 /// What the process was started with.
@@ -44,6 +45,21 @@ impl Environment {
     #[must_use]
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         self.variables.get(&OsString::from(name)).filter(|v| !v.is_empty()).map(PathBuf::from)
+    }
+
+    /// What the choice of a container engine depends on.
+    #[must_use]
+    pub fn engine(&self) -> EngineEnvironment {
+        let text = |name: &str| self.variable(name).map(str::to_owned);
+        EngineEnvironment {
+            docker_host: text("DOCKER_HOST"),
+            docker_context: text("DOCKER_CONTEXT"),
+            docker_config: self.path("DOCKER_CONFIG"),
+            home: self.path("HOME"),
+            runtime_dir: self.path("XDG_RUNTIME_DIR"),
+            kind_provider: text("KIND_EXPERIMENTAL_PROVIDER"),
+            root: None,
+        }
     }
 
     /// The language: flag, then `DRALAB_LANG`, then the locale (`LC_ALL`, `LC_MESSAGES`, `LANG`), then English.

@@ -29,6 +29,20 @@ const ANSWERS: Duration = Duration::from_secs(5);
 pub async fn by_kubeconfig(path: &Path, context: Option<&str>, proxies: &Proxies) -> Result<Client, ClientError> {
     let wrong = |source| ClientError::Kubeconfig { path: path.to_path_buf(), source: Box::new(source) };
     let kubeconfig = Kubeconfig::read_from(path).map_err(wrong)?;
+    connect(kubeconfig, path, context, proxies).await
+}
+
+/// Connects by the text of a kubeconfig; `path` is where it is from.
+///
+/// # Errors
+/// As [`by_kubeconfig`].
+pub async fn by_text(text: &str, path: &Path, proxies: &Proxies) -> Result<Client, ClientError> {
+    let wrong = |source| ClientError::Kubeconfig { path: path.to_path_buf(), source: Box::new(source) };
+    connect(Kubeconfig::from_yaml(text).map_err(wrong)?, path, None, proxies).await
+}
+
+async fn connect(kubeconfig: Kubeconfig, path: &Path, context: Option<&str>, proxies: &Proxies) -> Result<Client, ClientError> {
+    let wrong = |source| ClientError::Kubeconfig { path: path.to_path_buf(), source: Box::new(source) };
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(wrong)?;
     let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();

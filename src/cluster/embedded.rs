@@ -193,7 +193,7 @@ pub async fn up(
 }
 
 /// Takes the lock of `up` and `down` without holding up the runtime.
-async fn change_lock(folder: &LabFolder) -> Result<File, ClusterError> {
+pub(super) async fn change_lock(folder: &LabFolder) -> Result<File, ClusterError> {
     let waiting = folder.clone();
     tokio::task::spawn_blocking(move || waiting.change_lock(BUSY)).await.map_err(|error| ClusterError::Start {
         message: format!("cannot wait for the lock: {error}"),

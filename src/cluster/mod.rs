@@ -2,6 +2,7 @@
 //!
 //! Three backends: [`embedded`], a cluster of its own in containers, and a cluster that was there before.
 
+pub mod context;
 pub mod embedded;
 pub mod engine;
 pub mod error;

@@ -1,11 +1,13 @@
 //! The record of a lab: what it is made of and where it can be reached (`lab.json`).
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::install::ObjectRef;
 use crate::cluster::{ClusterError, LabFolder};
 
 /// The version of the record's format. A newer one is refused, never overwritten.
@@ -156,9 +158,40 @@ pub struct ContextRecord {
     pub learner: Option<String>,
     /// The driver's image.
     pub driver_image: String,
+    /// Tells this lab from another of the same name on the same cluster.
+    pub id: String,
+    /// Labels of the nodes that have a driver, where they were chosen.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    /// What is installed for the lab, in the order in which it was applied.
+    pub objects: Vec<ObjectRef>,
+    /// A node with devices, for the lessons.
+    pub worker: String,
+    /// A node of the control plane, or else another one than [`ContextRecord::worker`], for the lessons.
+    pub control_plane: String,
 }
 
 impl LabRecord {
+    /// The learner, on a cluster that several share.
+    #[must_use]
+    pub fn learner(&self) -> Option<&str> {
+        self.context.as_ref().and_then(|context| context.learner.as_deref())
+    }
+
+    /// The node with devices that lessons speak of.
+    #[must_use]
+    pub fn worker(&self) -> String {
+        let named = self.context.as_ref().map(|context| context.worker.clone()).filter(|name| !name.is_empty());
+        named.unwrap_or_else(|| format!("{}-worker", self.lab))
+    }
+
+    /// The node without devices that lessons speak of.
+    #[must_use]
+    pub fn control_plane(&self) -> String {
+        let named = self.context.as_ref().map(|context| context.control_plane.clone()).filter(|name| !name.is_empty());
+        named.unwrap_or_else(|| LabSpec::control_plane(&self.lab))
+    }
+
     /// Whether the lab is up as far as this machine can tell without asking anybody: an embedded lab's process runs, any other has a record.
     #[must_use]
     pub fn is_up(&self, folder: &LabFolder) -> bool {

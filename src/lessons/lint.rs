@@ -10,7 +10,7 @@ use crate::client::manifests;
 use crate::lessons::library::Entry;
 use crate::lessons::progress::Progress;
 use crate::lessons::session::Session;
-use crate::lessons::template::Names;
+use crate::lessons::template::{Names, Place};
 use crate::lessons::verify::{Patience, Report, Verdict, verify};
 use crate::lessons::{LessonError, actions, check};
 
@@ -19,7 +19,7 @@ use crate::lessons::{LessonError, actions, check};
 pub fn files(entry: &Entry, parse: &dyn Fn(&str) -> Result<(), String>) -> Vec<String> {
     let mut faults = Vec::new();
     let lesson = &entry.lesson;
-    let names = Names::new("lint", "/work", "dralab", "dra-lab");
+    let names = Names::new(&Place::of_lab("dra-lab"), "lint", "/work", "dralab");
     if lesson.minutes == 0 || !(1..=3).contains(&lesson.difficulty) {
         faults.push("minutes and difficulty (1 to 3) are needed".to_owned());
     }

@@ -10,17 +10,16 @@ use serde_json::json;
 
 use crate::base::shell;
 use crate::client::apply::{self, api_of};
-use crate::client::{Kinds, wait};
+use crate::client::{Kinds, labels, wait};
 use crate::lessons::format::Step;
 use crate::lessons::library::Entry;
 use crate::lessons::needs::{self, Lack};
 use crate::lessons::progress::Progress;
-use crate::lessons::template::Names;
+use crate::lessons::template::{Names, Place};
 use crate::lessons::{LessonError, actions, view};
 use crate::timeline::state;
 
-/// The label on a lesson's namespace, with the lesson's id.
-pub const LESSON_LABEL: &str = "dralab.dev/lesson";
+pub use crate::client::labels::LESSON as LESSON_LABEL;
 
 /// What is needed to work on a lesson.
 #[derive(Clone)]
@@ -31,6 +30,8 @@ pub struct Session<'a> {
     pub kinds: Kinds,
     /// The lesson.
     pub entry: &'a Entry,
+    /// Where it plays.
+    pub place: Place,
     /// The names of this session.
     pub names: Names,
     /// The learner's folder for this lesson.
@@ -50,10 +51,10 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When the server cannot be reached.
-    pub async fn new(client: Client, entry: &'a Entry, work: PathBuf, kubectl: &str, lab: &str) -> Result<Self, LessonError> {
+    pub async fn new(client: Client, entry: &'a Entry, work: PathBuf, kubectl: &str, place: Place) -> Result<Self, LessonError> {
         let kinds = Kinds::discover(&client).await?;
-        let names = Names::new(&entry.lesson.namespace(), &shell::quote(&work), kubectl, lab);
-        Ok(Session { client, kinds, entry, names, work, manager: apply::MANAGER })
+        let names = Names::new(&place, &entry.lesson.namespace(), &shell::quote(&work), kubectl);
+        Ok(Session { client, kinds, entry, place, names, work, manager: apply::MANAGER })
     }
 
     /// Kinds beyond the usual ones that the lesson's checks look at.
@@ -175,7 +176,8 @@ impl<'a> Session<'a> {
         let name = self.names.namespace();
         let there = api_of(&self.client, kind, "").get_opt(name).await.map_err(crate::client::ClientError::from)?;
         if let Some(there) = there {
-            let ours = there.metadata.labels.as_ref().is_some_and(|l| l.contains_key(LESSON_LABEL));
+            let labels = there.metadata.labels.unwrap_or_default();
+            let ours = labels.contains_key(LESSON_LABEL) && labels.get(labels::LEARNER) == self.place.learner.as_ref();
             if !ours {
                 let mut objects = Vec::new();
                 for kind in ["pods", "resourceclaims"] {
@@ -189,7 +191,11 @@ impl<'a> Session<'a> {
                 }
             }
         }
-        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {LESSON_LABEL: self.entry.lesson.id, "app.kubernetes.io/managed-by": "dralab"}}});
+        let mut object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {
+            LESSON_LABEL: self.entry.lesson.id, labels::LAB: self.place.lab, "app.kubernetes.io/managed-by": "dralab"}}});
+        if let Some(learner) = &self.place.learner {
+            object["metadata"]["labels"][labels::LEARNER] = json!(learner);
+        }
         actions::apply_object(&self.client, &self.kinds, &object, &self.names).await
     }
 

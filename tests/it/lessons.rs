@@ -15,7 +15,7 @@ use dralab::embedded::http;
 use dralab::embedded::store::Store;
 use dralab::lessons::library::Entry;
 use dralab::lessons::session::Session;
-use dralab::lessons::template::Names;
+use dralab::lessons::template::{Names, Place};
 use dralab::lessons::{Library, lint};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -90,8 +90,8 @@ impl Lab {
 
     fn session<'e>(&self, entry: &'e Entry) -> Session<'e> {
         let work = self.dir.path().join("work");
-        let names = Names::new(&entry.lesson.namespace(), &work.display().to_string(), "dralab", "dra-lab");
-        Session { client: self.client.clone(), kinds: self.kinds.clone(), entry, names, work, manager: apply::MANAGER }
+        let names = Names::new(&Place::of_lab("dra-lab"), &entry.lesson.namespace(), &work.display().to_string(), "dralab");
+        Session { client: self.client.clone(), kinds: self.kinds.clone(), entry, place: Place::of_lab("dra-lab"), names, work, manager: apply::MANAGER }
     }
 }
 
@@ -128,7 +128,7 @@ fn prose_never_calls_it_easy() {
 fn lesson_one_is_the_tutorial_word_for_word() {
     let library = library();
     let entry = library.find("some-gpu").expect("lesson one");
-    let names = Names::new(&entry.lesson.namespace(), "/work", "dralab", "dra-lab");
+    let names = Names::new(&Place::of_lab("dra-lab"), &entry.lesson.namespace(), "/work", "dralab");
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/tutorial");
     for (file, manifest) in [("claim.yaml", "01-claim.yaml"), ("pod.yaml", "02-pod.yaml")] {
         let expected = std::fs::read_to_string(cases.join(manifest)).expect("the tutorial's manifest");

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{BackendArg, Format};
+use super::{BackendArg, ContextArgs, Format, ImageArgs};
 
 /// `up`.
 #[derive(Args, Clone, Debug)]
@@ -28,6 +28,12 @@ pub struct UpArgs {
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// A cluster that is there.
+    #[command(flatten)]
+    pub on: ContextArgs,
+    /// Images for nodes.
+    #[command(flatten)]
+    pub images: ImageArgs,
 }
 
 /// `down`.

@@ -2,6 +2,7 @@
 
 mod asking;
 mod builders;
+mod cluster;
 mod doctor;
 mod lab;
 mod lesson;
@@ -9,6 +10,7 @@ mod objects;
 
 pub use asking::*;
 pub use builders::*;
+pub use cluster::*;
 pub use doctor::*;
 pub use lab::*;
 pub use lesson::*;

@@ -42,7 +42,7 @@ pub async fn run(app: &App, command: LessonCommand) -> Result<u8, Failure> {
 pub async fn session<'e>(app: &App, entry: &'e Entry) -> Result<Session<'e>, Failure> {
     let client = app.client().await?;
     let work = app.folder().lessons().join(&entry.folder);
-    Session::new(client, entry, work, app.kubectl_word(), &app.lab).await.map_err(Failure::from)
+    Session::new(client, entry, work, app.kubectl_word(), app.place()).await.map_err(Failure::from)
 }
 
 pub(super) fn open_progress(app: &App) -> Result<ProgressFile, Failure> {
@@ -185,7 +185,7 @@ async fn give_back(app: &App, library: &Library, session: &Session<'_>, progress
         let passed = library
             .entries()
             .iter()
-            .find(|e| e.lesson.namespace() == *namespace && progress.lessons.get(&e.lesson.id).is_some_and(|l| l.passed_at.is_some()));
+            .find(|e| session.place.namespace(&e.lesson.namespace()) == *namespace && progress.lessons.get(&e.lesson.id).is_some_and(|l| l.passed_at.is_some()));
         let Some(passed) = passed else { continue };
         let names = pods.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         app.terminal
@@ -233,7 +233,7 @@ async fn show(app: &App, library: &Library, id: Option<&str>) -> Result<u8, Fail
 /// Names for showing, without a cluster.
 fn names(app: &App, entry: &Entry) -> crate::lessons::template::Names {
     let work = app.folder().lessons().join(&entry.folder);
-    crate::lessons::template::Names::new(&entry.lesson.namespace(), &shell::quote(&work), app.kubectl_word(), &app.lab)
+    crate::lessons::template::Names::new(&app.place(), &entry.lesson.namespace(), &shell::quote(&work), app.kubectl_word())
 }
 
 async fn hint(app: &App, library: &Library, id: Option<&str>, all: bool) -> Result<u8, Failure> {
@@ -369,8 +369,9 @@ struct Left<'a> {
 impl Drop for Left<'_> {
     fn drop(&mut self) {
         if self.armed {
-            let command = lab_command(self.app, &format!("delete namespace/{}", self.entry.lesson.namespace()));
-            let values: [(&str, &dyn std::fmt::Display); 2] = [("namespace", &self.entry.lesson.namespace()), ("command", &command)];
+            let namespace = self.app.place().namespace(&self.entry.lesson.namespace());
+            let command = lab_command(self.app, &format!("delete namespace/{namespace}"));
+            let values: [(&str, &dyn std::fmt::Display); 2] = [("namespace", &namespace), ("command", &command)];
             self.app.terminal.progress(self.app.terminal.text("lesson.left", &values));
         }
     }

@@ -36,7 +36,7 @@ pub async fn run(app: &App, _args: &TourArgs) -> Result<u8, Failure> {
     let entry = library.entries().first().ok_or_else(|| Failure::from(LessonError::Unknown { name: "1".to_owned(), near: Vec::new() }))?;
     let mut session = cmd::lesson::session(app, entry).await?;
     session.manager = MANAGER;
-    session.names = Names::new(&entry.lesson.namespace(), &shell::quote(&session.work), "dralab", &app.lab);
+    session.names = Names::new(&session.place, &entry.lesson.namespace(), &shell::quote(&session.work), "dralab");
     refuse_what_is_not_ours(&session).await?;
     session
         .clean()

@@ -66,16 +66,29 @@ pub struct Installed {
 /// When an object of the same name is not this lab's (nothing is applied then), or the server refuses.
 pub async fn install(client: &Client, parameters: Option<&Parameters>) -> Result<Vec<Installed>, ClusterError> {
     let kinds = Kinds::discover(client).await.map_err(|error| failed("learn what the API server serves", error))?;
-    let objects = manifests::objects(parameters)?;
-    if let Some(parameters) = parameters {
-        let there = find(client, &kinds, &objects).await?;
-        refuse_foreign(&there, &parameters.lab)?;
+    install_objects(client, &kinds, parameters.map(|p| p.lab.as_str()), &manifests::objects(parameters)?).await
+}
+
+/// Applies objects in their order, for a lab or for an embedded one.
+///
+/// # Errors
+/// As [`install`].
+pub async fn install_objects(
+    client: &Client,
+    kinds: &Kinds,
+    lab: Option<&str>,
+    objects: &[Value],
+) -> Result<Vec<Installed>, ClusterError> {
+    if let Some(lab) = lab {
+        let there = find(client, kinds, objects).await?;
+        refuse_foreign(&there, lab)?;
     }
     let mut done = Vec::new();
-    for object in &objects {
+    for object in objects {
         let doing = format!("install {}", title(object));
         let how = How { force: true, ..How::default() };
-        let (applied, after) = apply::apply_object(client, &kinds, object, "default", how).await.map_err(|error| failed(&doing, error))?;
+        let (applied, after) =
+            apply::apply_object(client, kinds, object, "default", how).await.map_err(|error| failed(&doing, error))?;
         done.push(Installed { object: ObjectRef { uid: after.uid().unwrap_or_default(), ..ObjectRef::of(object) }, applied });
     }
     Ok(done)

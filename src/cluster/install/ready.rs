@@ -229,17 +229,18 @@ fn judge(world: &World, parameters: &Parameters, expected: Option<&[String]>) ->
 
 /// Nodes that a pod of the DaemonSet can be on.
 fn workers(world: &World, selector: &BTreeMap<String, String>) -> Vec<String> {
-    let fits = |node: &&Value| {
-        let labels = &node["metadata"]["labels"];
-        let tainted = node["spec"]["taints"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .any(|taint| taint["effect"] == "NoSchedule" && !taint["key"].as_str().is_some_and(|key| TOLERATED.contains(&key)));
-        let cordoned = node["spec"]["unschedulable"] == true;
-        !tainted && !cordoned && selector.iter().all(|(name, value)| labels[name] == value.as_str())
-    };
-    world.all(Which::Nodes).filter(fits).filter_map(|node| node["metadata"]["name"].as_str()).map(str::to_owned).collect()
+    let nodes = world.all(Which::Nodes).filter(|node| takes_drivers(node, selector));
+    nodes.filter_map(|node| node["metadata"]["name"].as_str()).map(str::to_owned).collect()
+}
+
+/// Whether a pod of the DaemonSet can be on a node: it has the labels, and no taint that keeps other pods away.
+#[must_use]
+pub fn takes_drivers(node: &Value, selector: &BTreeMap<String, String>) -> bool {
+    let labels = &node["metadata"]["labels"];
+    let keeps_away = |taint: &Value| taint["effect"] == "NoSchedule" && !taint["key"].as_str().is_some_and(|key| TOLERATED.contains(&key));
+    let tainted = node["spec"]["taints"].as_array().into_iter().flatten().any(keeps_away);
+    let cordoned = node["spec"]["unschedulable"] == true;
+    !tainted && !cordoned && selector.iter().all(|(name, value)| labels[name] == value.as_str())
 }
 
 fn selected(selector: &BTreeMap<String, String>) -> String {

@@ -5,6 +5,8 @@
 //! (no learner's name has a capital). Each annotation has a field manager of its own, so that applying one does not take away another.
 //! Who takes the last one away writes `dralab.dev/removing` in the same moment (guarded by the resourceVersion), and removes the rest.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use kube::api::{Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Map, Value, json};
@@ -19,6 +21,8 @@ use crate::cluster::steps::Say;
 const PREFIX: &str = "learners.dralab.dev/";
 const EVERYONE: &str = "Everyone";
 const REMOVING: &str = "dralab.dev/removing";
+/// Names of the images that were put onto each node, as JSON: whoever leaves last removes them.
+const IMAGES: &str = "dralab.dev/images";
 /// How often the last one's annotation is tried to be taken away while others write the namespace.
 const TRIES: usize = 10;
 
@@ -50,6 +54,8 @@ pub struct Shared {
     pub version: String,
     /// What it was installed with: `image`, `profile`, `gpus`, `nodeSelector`.
     pub parameters: Value,
+    /// Images that were put onto its nodes: names by node.
+    pub images: BTreeMap<String, BTreeSet<String>>,
     /// The last one is removing it.
     pub removing: bool,
 }
@@ -68,6 +74,7 @@ impl Shared {
             participants,
             version: text(VERSION_ANNOTATION),
             parameters: serde_json::from_str(&text(PARAMETERS_ANNOTATION)).unwrap_or_default(),
+            images: serde_json::from_str(&text(IMAGES)).unwrap_or_default(),
             removing: annotations.contains_key(REMOVING) || !namespace["metadata"]["deletionTimestamp"].is_null(),
         }
     }
@@ -122,6 +129,16 @@ async fn namespace(client: &Client, kinds: &Kinds) -> Result<Option<(Value, Stri
         }))
     };
     look.await.map_err(|error| failed(&format!("look at namespace {NAMESPACE}"), error))
+}
+
+/// Notes in the manifest of the driver's namespace who installs it, and which images were put onto the nodes for it.
+pub fn sign(objects: &mut [Value], own: &Participant, images: &BTreeMap<String, BTreeSet<String>>) {
+    for namespace in objects.iter_mut().filter(|o| o["kind"] == "Namespace" && o["metadata"]["name"] == NAMESPACE) {
+        namespace["metadata"]["annotations"][own.annotation()] = json!(own.id);
+        if !images.is_empty() {
+            namespace["metadata"]["annotations"][IMAGES] = json!(json!(images).to_string());
+        }
+    }
 }
 
 /// Writes on the driver's namespace that this one uses the installation.

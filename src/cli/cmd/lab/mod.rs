@@ -1,5 +1,6 @@
 //! `up`, `down`, `env`, `kubectl`: where a lab runs is decided here, each backend has a file.
 
+pub mod context;
 pub mod embedded;
 pub mod status;
 
@@ -22,20 +23,31 @@ use crate::ui::terminal::Style;
 /// # Errors
 /// When the lab cannot be brought up; what this run made is undone then.
 pub async fn up(app: &App, args: &UpArgs) -> Result<u8, Failure> {
-    match backend(app, args.backend)? {
+    match backend(app, args)? {
         Backend::Embedded if args.foreground => embedded::up(app, args).await,
         Backend::Embedded => interrupt::droppable(embedded::up(app, args)).await,
+        Backend::Context => context::up(app, args).await,
         other => Err(Failure::new(Kind::Usage, "DL-BACKEND-01", format!("this dralab cannot bring a lab up on backend {other}"))),
     }
 }
 
 /// Where the lab runs, or is to run.
-fn backend(app: &App, asked: Option<BackendArg>) -> Result<Backend, Failure> {
+fn backend(app: &App, args: &UpArgs) -> Result<Backend, Failure> {
+    if args.on.context.is_some() {
+        return Ok(Backend::Context);
+    }
     let record = LabRecord::read(&app.folder()).map_err(Failure::from)?;
-    let asked = asked.map(|asked| match asked {
+    let asked = args.backend.map(|asked| match asked {
         BackendArg::Embedded => Backend::Embedded,
     });
-    Ok(asked.or(record.map(|r| r.backend)).unwrap_or(Backend::Embedded))
+    let there = record.map(|r| r.backend);
+    match (asked, there) {
+        (Some(asked), Some(Backend::Context)) if asked != Backend::Context => {
+            Err(Failure::new(Kind::Refused, "DL-BACKEND-02", format!("lab \"{}\" is on a cluster that was there before", app.lab))
+                .hint(format!("take it down first: `{}`, or use another name: `--lab NAME`", lab_command(app, "down"))))
+        }
+        _ => Ok(asked.or(there).unwrap_or(Backend::Embedded)),
+    }
 }
 
 /// `down`.
@@ -43,7 +55,11 @@ fn backend(app: &App, asked: Option<BackendArg>) -> Result<Backend, Failure> {
 /// # Errors
 /// When something of the lab cannot be removed.
 pub async fn down(app: &App, args: &DownArgs) -> Result<u8, Failure> {
-    embedded::down(app, args).await
+    let record = LabRecord::read(&app.folder());
+    match record.as_ref().ok().and_then(Option::as_ref).map(|record| record.backend) {
+        Some(Backend::Context) => context::down(app, args).await,
+        _ => embedded::down(app, args).await,
+    }
 }
 
 /// The failure of a backend, with its advice in the user's language.
