@@ -94,7 +94,10 @@ mod tests {
     #[test]
     fn learners_have_namespaces_of_their_own() {
         let ann = Place { learner: Some("ann".to_owned()), ..Place::of_lab("dra-lab") };
-        assert_eq!(Names::new(&ann, "dra-tutorial", "/w", "kubectl").fill("{{ns}} {{worker}} {{control}}"), "dra-tutorial-ann dra-lab-worker dra-lab-control-plane");
+        assert_eq!(
+            Names::new(&ann, "dra-tutorial", "/w", "kubectl").fill("{{ns}} {{worker}} {{control}}"),
+            "dra-tutorial-ann dra-lab-worker dra-lab-control-plane"
+        );
         assert_eq!(Place::of_lab("dra-lab").namespace("dra-tutorial"), "dra-tutorial");
     }
 }

@@ -91,7 +91,15 @@ impl Lab {
     fn session<'e>(&self, entry: &'e Entry) -> Session<'e> {
         let work = self.dir.path().join("work");
         let names = Names::new(&Place::of_lab("dra-lab"), &entry.lesson.namespace(), &work.display().to_string(), "dralab");
-        Session { client: self.client.clone(), kinds: self.kinds.clone(), entry, place: Place::of_lab("dra-lab"), names, work, manager: apply::MANAGER }
+        Session {
+            client: self.client.clone(),
+            kinds: self.kinds.clone(),
+            entry,
+            place: Place::of_lab("dra-lab"),
+            names,
+            work,
+            manager: apply::MANAGER,
+        }
     }
 }
 

@@ -182,10 +182,10 @@ async fn begin(app: &App, library: &Library, entry: &Entry, file: &mut ProgressF
 async fn give_back(app: &App, library: &Library, session: &Session<'_>, progress: &Progress) -> Result<(), Failure> {
     let Some(lack) = session.lacks().await.map_err(Failure::from)? else { return Ok(()) };
     for (namespace, pods) in &lack.held_by {
-        let passed = library
-            .entries()
-            .iter()
-            .find(|e| session.place.namespace(&e.lesson.namespace()) == *namespace && progress.lessons.get(&e.lesson.id).is_some_and(|l| l.passed_at.is_some()));
+        let passed = library.entries().iter().find(|e| {
+            session.place.namespace(&e.lesson.namespace()) == *namespace
+                && progress.lessons.get(&e.lesson.id).is_some_and(|l| l.passed_at.is_some())
+        });
         let Some(passed) = passed else { continue };
         let names = pods.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         app.terminal

@@ -70,15 +70,14 @@ fn unreachable(context: &ContextRecord, error: &ClientError) -> ClusterError {
 /// When the cluster cannot be asked, or is another one.
 pub async fn preview(record: &LabRecord, proxies: &Proxies) -> Result<Preview, ClusterError> {
     let context = record.context.clone().unwrap_or_default();
-    let client =
-        connect::by_kubeconfig(&record.kubeconfig, None, proxies).await.map_err(|error| unreachable(&context, &error))?;
+    let client = connect::by_kubeconfig(&record.kubeconfig, None, proxies).await.map_err(|error| unreachable(&context, &error))?;
     let kinds = same_cluster(&client, &context).await?;
     let removal = removal(record, &context);
     let lessons = remove::lesson_namespaces(&client, &kinds, &removal.lab, context.learner.as_deref()).await?;
     let shared = sharing::look(&client, &kinds).await?;
-    let others: Vec<String> =
-        shared.iter().flat_map(|shared| shared.others(&removal.participant)).map(str::to_owned).collect();
-    let objects = if others.is_empty() && shared.is_some() { removal.objects.iter().rev().map(ToString::to_string).collect() } else { Vec::new() };
+    let others: Vec<String> = shared.iter().flat_map(|shared| shared.others(&removal.participant)).map(str::to_owned).collect();
+    let objects =
+        if others.is_empty() && shared.is_some() { removal.objects.iter().rev().map(ToString::to_string).collect() } else { Vec::new() };
     Ok(Preview { lessons, objects, others })
 }
 
@@ -87,7 +86,14 @@ pub async fn preview(record: &LabRecord, proxies: &Proxies) -> Result<Preview, C
 ///
 /// # Errors
 /// When the cluster cannot be asked, is another one, or something does not go.
-pub async fn down(home: &Home, lab: &str, purge: bool, images: &Images, proxies: &Proxies, report: Reporter<'_>) -> Result<Downed, ClusterError> {
+pub async fn down(
+    home: &Home,
+    lab: &str,
+    purge: bool,
+    images: &Images,
+    proxies: &Proxies,
+    report: Reporter<'_>,
+) -> Result<Downed, ClusterError> {
     let folder = home.lab(lab);
     if !folder.path.exists() {
         return Ok(Downed::default());
@@ -145,8 +151,7 @@ async fn remove_from(
     images: &Images,
     proxies: &Proxies,
 ) -> Result<(Removed, usize), ClusterError> {
-    let client =
-        connect::by_kubeconfig(&record.kubeconfig, None, proxies).await.map_err(|error| unreachable(context, &error))?;
+    let client = connect::by_kubeconfig(&record.kubeconfig, None, proxies).await.map_err(|error| unreachable(context, &error))?;
     let kinds = same_cluster(&client, context).await?;
     let mut removal = removal(record, context);
     if removal.objects.is_empty() {

@@ -70,7 +70,8 @@ impl Images {
             return Ok(asked.filter(|image| image.starts_with(DRIVER_IMAGE)).unwrap_or_else(|| format!("{DRIVER_IMAGE}:made-by-up")));
         }
         asked.filter(|image| !image.starts_with(DRIVER_IMAGE)).ok_or_else(|| ClusterError::Advised {
-            message: "the nodes of this cluster are not containers of this machine, so that the driver's image cannot be put onto them".to_owned(),
+            message: "the nodes of this cluster are not containers of this machine, so that the driver's image cannot be put onto them"
+                .to_owned(),
             id: "DL-CTX-05",
             kind: Kind::Usage,
             causes: Vec::new(),

@@ -143,10 +143,8 @@ fn probes() -> Vec<Probe> {
 }
 
 /// Gates of which the kind that they bring tells.
-const KINDS: &[(&str, &str)] = &[
-    ("DRADeviceTaintRules", "devicetaintrules.resource.k8s.io"),
-    ("DRAResourcePoolStatus", "resourcepoolstatusrequests.resource.k8s.io"),
-];
+const KINDS: &[(&str, &str)] =
+    &[("DRADeviceTaintRules", "devicetaintrules.resource.k8s.io"), ("DRAResourcePoolStatus", "resourcepoolstatusrequests.resource.k8s.io")];
 
 /// Asks for all gates that tell.
 pub async fn ask(client: &Client, kinds: &Kinds) -> Gates {
@@ -158,7 +156,8 @@ pub async fn ask(client: &Client, kinds: &Kinds) -> Gates {
 async fn one(client: &Client, kinds: &Kinds, probe: &Probe) -> Told {
     let written = async {
         let kind = kinds.find(&format!("{}.v1.resource.k8s.io", probe.kind))?;
-        let object = json!({"apiVersion": "resource.k8s.io/v1", "kind": kind.kind, "metadata": {"name": "dralab-probe"}, "spec": probe.spec});
+        let object =
+            json!({"apiVersion": "resource.k8s.io/v1", "kind": kind.kind, "metadata": {"name": "dralab-probe"}, "spec": probe.spec});
         let object: DynamicObject = serde_json::from_value(object)
             .map_err(|error| ClientError::Answer { what: probe.kind.to_owned(), reason: error.to_string() })?;
         let params = PostParams { dry_run: true, ..PostParams::default() };
@@ -192,9 +191,7 @@ mod tests {
 
     #[test]
     fn the_answer_tells() {
-        let refused = |code, message: &str| {
-            Err(ClientError::Refused { code, reason: String::new(), message: message.to_owned() })
-        };
+        let refused = |code, message: &str| Err(ClientError::Refused { code, reason: String::new(), message: message.to_owned() });
         for (answer, expected) in [
             (Ok(json!({"spec": {"a": [1]}})), Told::On),
             (Ok(json!({"spec": {}})), Told::Off),

@@ -219,7 +219,9 @@ fn refuse_old(version: &str, served: &[String]) -> Result<(), ClusterError> {
             "the cluster runs Kubernetes {version}, and a lab needs 1.{OLDEST} or newer: driver and lessons use resource.k8s.io/v1, of which it serves {serves}"
         )
     } else {
-        format!("the cluster runs Kubernetes {version} and does not serve resource.k8s.io/v1 (it serves {serves}): DRA is switched off there")
+        format!(
+            "the cluster runs Kubernetes {version} and does not serve resource.k8s.io/v1 (it serves {serves}): DRA is switched off there"
+        )
     };
     Err(refused("DL-CTX-04", message, vec![Say::new("context.too-old")]))
 }
@@ -293,8 +295,9 @@ fn refuse_other_wishes(shared: &Shared, asked: &Asked) -> Result<(), ClusterErro
 /// That the context leads to another cluster than before.
 #[must_use]
 pub fn another_cluster(before: &str, now: &str) -> ClusterError {
-    let message =
-        format!("the context leads to another cluster than the lab's (kube-system's uid was {before}, and is {now}): nothing there is touched");
+    let message = format!(
+        "the context leads to another cluster than the lab's (kube-system's uid was {before}, and is {now}): nothing there is touched"
+    );
     refused("DL-CTX-11", message, vec![Say::new("context.another-cluster")])
 }
 
@@ -352,7 +355,8 @@ mod tests {
 
     #[test]
     fn minor_versions() {
-        for (version, expected) in [("v1.37.2", Some(37)), ("v1.34.5-gke.100", Some(34)), ("1.33+", Some(33)), ("v2.0.0", None), ("", None)] {
+        for (version, expected) in [("v1.37.2", Some(37)), ("v1.34.5-gke.100", Some(34)), ("1.33+", Some(33)), ("v2.0.0", None), ("", None)]
+        {
             assert_eq!(minor(version), expected, "{version}");
         }
     }
@@ -373,7 +377,11 @@ mod tests {
             ("a fresh cluster", survey(), asked()),
             ("the oldest", Survey { version: "v1.34.2".to_owned(), ..survey() }, asked()),
             ("its own", Survey { shared: shared(&[("ann", "1")], "0.0.1"), ..survey() }, Asked { gpus: Some(4), ..asked() }),
-            ("sharing", Survey { shared: shared(&[("bob", "2")], own), ..survey() }, Asked { profile: Some("default".to_owned()), ..asked() }),
+            (
+                "sharing",
+                Survey { shared: shared(&[("bob", "2")], own), ..survey() },
+                Asked { profile: Some("default".to_owned()), ..asked() },
+            ),
             ("the cluster of before", survey(), Asked { cluster: Some("uid".to_owned()), ..asked() }),
         ];
         for (what, survey, asked) in fine {
@@ -381,15 +389,39 @@ mod tests {
         }
         let foreign = json!({"kind": "DeviceClass", "metadata": {"name": "gpu.example.com"}});
         let table: &[(Survey, Asked, Kind, &str, &str)] = &[
-            (Survey { version: "v1.33.4".to_owned(), served: vec!["v1beta1".to_owned()], ..survey() }, asked(), Kind::Refused, "DL-CTX-04", "needs 1.34 or newer"),
+            (
+                Survey { version: "v1.33.4".to_owned(), served: vec!["v1beta1".to_owned()], ..survey() },
+                asked(),
+                Kind::Refused,
+                "DL-CTX-04",
+                "needs 1.34 or newer",
+            ),
             (Survey { served: vec![], ..survey() }, asked(), Kind::Refused, "DL-CTX-04", "DRA is switched off"),
             (survey(), Asked { cluster: Some("other".to_owned()), ..asked() }, Kind::Refused, "DL-CTX-11", "another cluster"),
-            (Survey { there: vec![foreign], ..survey() }, asked(), Kind::Refused, "DL-INST-02", "deviceclass gpu.example.com (not of dralab"),
+            (
+                Survey { there: vec![foreign], ..survey() },
+                asked(),
+                Kind::Refused,
+                "DL-INST-02",
+                "deviceclass gpu.example.com (not of dralab",
+            ),
             (Survey { shared: shared(&[("ann", "2")], own), ..survey() }, asked(), Kind::Refused, "DL-CTX-07", "another lab of learner"),
             (Survey { shared: shared(&[("bob", "2")], "0.0.1"), ..survey() }, asked(), Kind::Refused, "DL-CTX-08", "it is of dralab 0.0.1"),
-            (Survey { shared: shared(&[("bob", "2")], own), ..survey() }, Asked { gpus: Some(4), ..asked() }, Kind::Refused, "DL-CTX-08", "GPUs per node is null, not 4"),
+            (
+                Survey { shared: shared(&[("bob", "2")], own), ..survey() },
+                Asked { gpus: Some(4), ..asked() },
+                Kind::Refused,
+                "DL-CTX-08",
+                "GPUs per node is null, not 4",
+            ),
             (Survey { strangers: vec!["s on a".to_owned()], ..survey() }, asked(), Kind::Refused, "DL-CTX-06", "1 slices, such as s on a"),
-            (Survey { forbidden: vec!["create clusterroles".to_owned()], ..survey() }, asked(), Kind::Failed, "DL-INST-03", "create clusterroles"),
+            (
+                Survey { forbidden: vec!["create clusterroles".to_owned()], ..survey() },
+                asked(),
+                Kind::Failed,
+                "DL-INST-03",
+                "create clusterroles",
+            ),
             (Survey { nodes: vec![], ..survey() }, asked(), Kind::Failed, "DL-CTX-10", "none of the cluster's 0 nodes takes pods"),
         ];
         for (survey, asked, kind, id, words) in table {

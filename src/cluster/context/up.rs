@@ -208,7 +208,20 @@ pub async fn plan(home: &Home, lab: &str, wanted: &Wanted, images: Images, proxi
             id: known.id,
         }),
     };
-    Ok(Plan { survey, server: found.server, objects, parameters, local, record, participant, client, kubeconfig: text, folder, before, images })
+    Ok(Plan {
+        survey,
+        server: found.server,
+        objects,
+        parameters,
+        local,
+        record,
+        participant,
+        client,
+        kubeconfig: text,
+        folder,
+        before,
+        images,
+    })
 }
 
 fn other_backend(record: &LabRecord) -> ClusterError {

@@ -187,9 +187,9 @@ fn read(said: &str) -> Kind {
 /// # Errors
 /// When they differ, or one cannot be asked.
 pub async fn architecture_of(engine: &Engine, nodes: &[String]) -> Result<String, ImageError> {
-    let asked = futures::stream::iter(nodes).map(|node| async move {
-        let images = NodeImages::new(engine, node);
-        Ok::<_, ImageError>((node.clone(), images.architecture().await?.to_owned()))
+    let asked = futures::stream::iter(nodes.to_vec()).map(|node| async move {
+        let architecture = NodeImages::new(engine, &node).architecture().await?.to_owned();
+        Ok::<_, ImageError>((node, architecture))
     });
     let told: Vec<(String, String)> = asked.buffered(AT_ONCE).try_collect().await?;
     let kinds: BTreeSet<&String> = told.iter().map(|(_, architecture)| architecture).collect();
@@ -204,9 +204,9 @@ pub async fn architecture_of(engine: &Engine, nodes: &[String]) -> Result<String
 /// # Errors
 /// When a node cannot be asked.
 pub async fn lacking(engine: &Engine, nodes: &[String], name: &str) -> Result<Vec<String>, ImageError> {
-    let asked = futures::stream::iter(nodes).map(|node| async move {
-        let there = NodeImages::new(engine, node).present(name).await?;
-        Ok::<_, ImageError>((!there).then(|| node.clone()))
+    let asked = futures::stream::iter(nodes.to_vec()).map(|node| async move {
+        let there = NodeImages::new(engine, &node).present(name).await?;
+        Ok::<_, ImageError>((!there).then_some(node))
     });
     let told: Vec<Option<String>> = asked.buffered(AT_ONCE).try_collect().await?;
     Ok(told.into_iter().flatten().collect())
@@ -227,10 +227,10 @@ pub async fn import(
 ) -> Result<(), ImageError> {
     let sent = Arc::new(AtomicU64::new(0));
     let total = archive.size() * nodes.len() as u64;
-    let each = futures::stream::iter(nodes).map(|node| {
+    let each = futures::stream::iter(nodes.to_vec()).map(|node| {
         let sent = sent.clone();
         async move {
-            let images = NodeImages::new(engine, node);
+            let images = NodeImages::new(engine, &node);
             images.import(archive.stream(sent), inside.is_none().then_some(name)).await?;
             match inside {
                 Some(inside) if inside != name => images.tag(inside, name).await,

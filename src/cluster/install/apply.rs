@@ -73,12 +73,7 @@ pub async fn install(client: &Client, parameters: Option<&Parameters>) -> Result
 ///
 /// # Errors
 /// As [`install`].
-pub async fn install_objects(
-    client: &Client,
-    kinds: &Kinds,
-    lab: Option<&str>,
-    objects: &[Value],
-) -> Result<Vec<Installed>, ClusterError> {
+pub async fn install_objects(client: &Client, kinds: &Kinds, lab: Option<&str>, objects: &[Value]) -> Result<Vec<Installed>, ClusterError> {
     if let Some(lab) = lab {
         let there = find(client, kinds, objects).await?;
         refuse_foreign(&there, lab)?;
@@ -87,8 +82,7 @@ pub async fn install_objects(
     for object in objects {
         let doing = format!("install {}", title(object));
         let how = How { force: true, ..How::default() };
-        let (applied, after) =
-            apply::apply_object(client, kinds, object, "default", how).await.map_err(|error| failed(&doing, error))?;
+        let (applied, after) = apply::apply_object(client, kinds, object, "default", how).await.map_err(|error| failed(&doing, error))?;
         done.push(Installed { object: ObjectRef { uid: after.uid().unwrap_or_default(), ..ObjectRef::of(object) }, applied });
     }
     Ok(done)

@@ -131,9 +131,8 @@ pub async fn down(app: &App, args: &DownArgs) -> Result<u8, Failure> {
     let report = |event| log.report(event);
     let proxies = app.proxies();
     let images = images(app, None)?;
-    let work = async {
-        downing::down(&app.home, &app.lab, args.purge, &images, &proxies, &report).await.map_err(|error| failure(app, error))
-    };
+    let work =
+        async { downing::down(&app.home, &app.lab, args.purge, &images, &proxies, &report).await.map_err(|error| failure(app, error)) };
     let done = interrupt::droppable(work).await.map_err(|failure| match failure.kind {
         Kind::Interrupted => failure.hint(format!("go on: `{}`", lab_command(app, "down"))),
         _ => failure,
