@@ -43,6 +43,8 @@ pub struct DriverConfig {
     pub state_dir: Option<PathBuf>,
     /// Whether to publish ResourceSlices. Off for a driver whose slices somebody else writes.
     pub publish: bool,
+    /// Whether to write conditions into `status.devices` of the claims that are prepared.
+    pub device_status: bool,
     /// Where to answer probes over HTTP: `/healthz` and `/readyz`.
     pub health_address: Option<SocketAddr>,
     /// What becomes of it. Keep a receiver ([`watch::Sender::subscribe`]) to see.
@@ -76,6 +78,7 @@ impl DriverConfig {
             cdi_dir: folders.cdi,
             state_dir: None,
             publish: true,
+            device_status: true,
             health_address: None,
             status: watch::Sender::default(),
         }
@@ -86,7 +89,11 @@ impl DriverConfig {
     #[must_use]
     pub fn simulated(profile: &Profile, node_name: &str, count: Option<u32>, folders: Folders) -> Self {
         let inventory = Box::new(Simulated::new(profile, node_name, count));
-        DriverConfig { slice_names: profile.slice_names, ..DriverConfig::new(node_name, inventory, folders) }
+        DriverConfig {
+            slice_names: profile.slice_names,
+            device_status: profile.device_status,
+            ..DriverConfig::new(node_name, inventory, folders)
+        }
     }
 
     /// The driver's own folder.

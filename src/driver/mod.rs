@@ -1,8 +1,8 @@
 //! The DRA driver that a kubelet runs.
 //!
 //! [`run`] is one driver on one node: it publishes the node's devices as ResourceSlices ([`publish`]), registers
-//! with the kubelet and serves the DRA plugin API over Unix sockets ([`grpc`]), prepares claims ([`prepare`]) and
-//! tells the container runtime through CDI specs ([`cdi`]). The devices come from an [`Inventory`].
+//! with the kubelet and serves the DRA plugin API over Unix sockets ([`grpc`]), prepares claims ([`prepare`]),
+//! tells the container runtime through CDI specs ([`cdi`]) and the claims in their status ([`report`]). The devices come from an [`Inventory`].
 //!
 //! While a DaemonSet rolls out a new version, two instances run side by side on a node: [`instance`] names their
 //! sockets, [`lock`] has them take turns with checkpoint and CDI specs, [`current`] says which of them publishes.
@@ -21,6 +21,7 @@ mod lock;
 pub mod prepare;
 mod probes;
 mod publish;
+mod report;
 mod run;
 mod served;
 mod status;

@@ -30,6 +30,7 @@ use super::lock::LockFile;
 use super::prepare::{Place, Preparer};
 use super::probes::Probes;
 use super::publish::{PoolIdentity, Publisher};
+use super::report::Reporter;
 use super::served::{FOLDER_MODE, Served};
 use super::status::{DriverStatus, Part, Registered, trouble, well};
 use crate::base::clock::SharedClock;
@@ -68,6 +69,12 @@ pub async fn run(config: DriverConfig, client: Client, clock: SharedClock, shutd
     remove_leftovers(&data_dir, |name| name.ends_with(".sock"));
     remove_leftovers(&config.registry_dir, |name| instance.is_registration_of_driver(name));
     let (inventory, health_file) = told(config.inventory, &data_dir, Arc::clone(&clock), status.clone());
+    let reports = config.device_status.then(|| {
+        let (reports, reporter) =
+            Reporter::new(&config.driver_name, Arc::clone(&inventory), client.clone(), Arc::clone(&clock), status.clone());
+        tasks.spawn(reporter.run());
+        reports
+    });
     let place = Place {
         driver: &config.driver_name,
         node: &config.node_name,
@@ -75,6 +82,7 @@ pub async fn run(config: DriverConfig, client: Client, clock: SharedClock, shutd
         kind,
         state_dir: &checkpoint_dir,
         cdi_dir: &config.cdi_dir,
+        reports,
     };
     // The socket first: it tells whether another process is this driver, before the checkpoint is touched.
     let bound = Socket::bind(&dra_path).await?;

@@ -47,6 +47,9 @@ pub struct DriverRunArgs {
     /// Answer /healthz and /readyz over HTTP at this address, such as 0.0.0.0:8080
     #[arg(long, value_name = "ADDR")]
     pub health_address: Option<SocketAddr>,
+    /// Write no conditions into the status of claims
+    #[arg(long)]
+    pub no_device_status: bool,
     /// Kubeconfig [default: the lab's, else in-cluster]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,

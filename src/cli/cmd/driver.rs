@@ -25,6 +25,7 @@ pub async fn run(app: &App, args: &DriverRunArgs) -> Result<u8, Failure> {
     // An empty variable is an unset one.
     config.pod_uid = args.pod_uid.clone().filter(|uid| !uid.is_empty());
     config.health_address = args.health_address;
+    config.device_status &= !args.no_device_status;
     let client = client(app, args).await?;
     let stop = CancellationToken::new();
     let running = driver::run(config, client, Arc::new(SystemClock), stop.clone());

@@ -40,6 +40,9 @@ pub struct Profile {
     /// How its ResourceSlices are named.
     #[serde(default)]
     pub slice_names: SliceNames,
+    /// Whether the driver writes conditions into the status of claims that it prepares.
+    #[serde(default = "yes")]
+    pub device_status: bool,
     /// The devices.
     pub(super) devices: Devices,
     /// How the devices are spread over the machine.
@@ -48,6 +51,10 @@ pub struct Profile {
     /// Uuids in order of index, by node name.
     #[serde(default)]
     pub(super) uuids: BTreeMap<String, Vec<String>>,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// A number of like devices.

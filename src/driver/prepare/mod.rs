@@ -25,6 +25,7 @@ use tokio::sync::Mutex;
 use super::cdi::{CdiError, CdiKind};
 use super::inventory::{Inventory, InventoryError};
 use super::lock::LockFile;
+use super::report::Reports;
 use crate::base::clock::SharedClock;
 use compute::{Names, Unpreparable};
 use state::State;
@@ -66,7 +67,7 @@ impl fmt::Debug for Preparer {
 }
 
 /// Where a [`Preparer`] works.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Place<'a> {
     pub(super) driver: &'a str,
     pub(super) node: &'a str,
@@ -75,6 +76,8 @@ pub(super) struct Place<'a> {
     /// Where the checkpoint is.
     pub(super) state_dir: &'a Path,
     pub(super) cdi_dir: &'a Path,
+    /// Who is told what became of claims.
+    pub(super) reports: Option<Reports>,
 }
 
 impl Preparer {

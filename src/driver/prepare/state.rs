@@ -12,6 +12,7 @@ use super::compute::{COMMON, ClaimRef, Names, PreparedClaim, PreparedDevice, is_
 use super::{OpenError, Outcomes, Place, PrepareError};
 use crate::driver::cdi::{CdiError, CdiFolder};
 use crate::driver::inventory::NodeDevice;
+use crate::driver::report::Reports;
 
 /// What the API server has of each claim, or why it did not say, by uid.
 pub(super) type Fetched = BTreeMap<String, Result<ResourceClaim, String>>;
@@ -22,17 +23,22 @@ pub(super) type Fetched = BTreeMap<String, Result<ResourceClaim, String>>;
 pub(super) struct State {
     checkpoint: Checkpoint,
     cdi: CdiFolder,
+    reports: Option<Reports>,
 }
 
 impl State {
     /// Reads the checkpoint and brings the CDI folder in line with it.
     pub(super) fn open(place: &Place<'_>, names: &Names) -> Result<Self, OpenError> {
-        let state =
-            State { checkpoint: Checkpoint::open(place.state_dir, place.driver)?, cdi: CdiFolder::new(place.cdi_dir, place.kind.clone()) };
-        let State { checkpoint, cdi } = &state;
+        let state = State {
+            checkpoint: Checkpoint::open(place.state_dir, place.driver)?,
+            cdi: CdiFolder::new(place.cdi_dir, place.kind.clone()),
+            reports: place.reports.clone(),
+        };
+        let State { checkpoint, cdi, .. } = &state;
         cdi.write(COMMON, &names.common().map_err(CdiError::from)?)?;
         for claim in checkpoint.claims().values() {
             state.ensure_spec(claim)?;
+            state.report(|reports| reports.known(claim.clone()));
         }
         for id in cdi.ids()?.iter().filter(|id| *id != COMMON && !checkpoint.claims().contains_key(*id)) {
             tracing::info!(id, "removing a CDI spec that no prepared claim has");
@@ -106,7 +112,12 @@ impl State {
             return;
         }
         match self.checkpoint.save(claims) {
-            Ok(()) => outcomes.extend(written.into_iter().map(|claim| (claim.uid, Ok(claim.devices)))),
+            Ok(()) => {
+                for claim in written {
+                    self.report(|reports| reports.prepared(claim.clone()));
+                    outcomes.insert(claim.uid, Ok(claim.devices));
+                }
+            }
             Err(error) => {
                 let text = error.to_string();
                 for claim in written {
@@ -142,8 +153,17 @@ impl State {
             let text = error.to_string();
             return wanted.into_iter().map(|uid| (uid, Err(PrepareError::Checkpoint(text.clone())))).collect();
         }
+        for uid in &wanted {
+            self.report(|reports| reports.unprepared(uid));
+        }
         let remove = |uid: &str| if is_uid(uid) { self.cdi.remove(uid).map_err(PrepareError::from) } else { Ok(()) };
         wanted.into_iter().map(|uid| (uid.clone(), remove(&uid))).collect()
+    }
+
+    fn report(&self, news: impl FnOnce(&Reports)) {
+        if let Some(reports) = &self.reports {
+            news(reports);
+        }
     }
 
     /// The folder may have been wiped while the driver runs.
