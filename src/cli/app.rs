@@ -186,7 +186,7 @@ pub fn start_log(verbose: u8, environment: &Environment) {
     let level = match verbose {
         // The client library calls every refused connection an error; what fails is told by the command itself.
         0 => "error,kube_client=off",
-        1 => "info,hyper=warn,h2=warn,tower=warn",
+        1 => "info,hyper=warn,h2=warn,tower=warn,kube_client=off",
         _ => "debug,hyper=info,h2=info",
     };
     let filter = environment.variable("RUST_LOG").and_then(|text| EnvFilter::try_new(text).ok()).unwrap_or_else(|| EnvFilter::new(level));

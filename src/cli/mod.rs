@@ -31,7 +31,7 @@ pub fn main() -> ExitCode {
         }
     };
     let terminal = app::terminal(&cli.global, &environment);
-    app::start_log(cli.global.verbose, &environment);
+    app::start_log(cli.global.verbose.max(cmd::least_verbosity(&cli.command)), &environment);
     let json = cmd::answers_in_json(&cli.command);
     match run(cli, environment, &terminal) {
         Ok(code) => ExitCode::from(code),

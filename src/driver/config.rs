@@ -45,6 +45,9 @@ pub struct DriverConfig {
     pub publish: bool,
     /// Whether to write conditions into `status.devices` of the claims that are prepared.
     pub device_status: bool,
+    /// Whether containers' CDI devices begin with the one that is common to all devices of the driver. A kubelet
+    /// shows the first as the device's id in `allocatedResourcesStatus`, so that then all devices look like one.
+    pub common_cdi_device_first: bool,
     /// Where to answer probes over HTTP: `/healthz` and `/readyz`.
     pub health_address: Option<SocketAddr>,
     /// What becomes of it. Keep a receiver ([`watch::Sender::subscribe`]) to see.
@@ -79,6 +82,7 @@ impl DriverConfig {
             state_dir: None,
             publish: true,
             device_status: true,
+            common_cdi_device_first: false,
             health_address: None,
             status: watch::Sender::default(),
         }

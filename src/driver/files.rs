@@ -5,6 +5,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
+/// What the names of files that are being written end with.
+const UNFINISHED: &str = ".tmp";
+
 /// Replaces `path` by a file with `content`: written beside it, renamed. A reader sees the old or the new
 /// content. For what can be written again after a crash of the machine.
 ///
@@ -12,6 +15,7 @@ use std::path::Path;
 /// Whatever the file system says; the old file is untouched then.
 pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     beside(path, content, mode)?.persist(path).map_err(|error| error.error)?;
+    reached(path);
     Ok(())
 }
 
@@ -24,19 +28,74 @@ pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> 
 pub(crate) fn replace_synced(path: &Path, content: &[u8], mode: u32) -> io::Result<File> {
     let temporary = beside(path, content, mode)?;
     temporary.as_file().sync_data()?;
-    temporary.persist(path).map_err(|error| error.error)
+    let file = temporary.persist(path).map_err(|error| error.error)?;
+    reached(path);
+    Ok(file)
 }
 
 fn beside(path: &Path, content: &[u8], mode: u32) -> io::Result<tempfile::NamedTempFile> {
     // The leading dot keeps watchers of the folder (kubelet, CDI caches) from looking at it.
-    let mut temporary = tempfile::Builder::new().prefix(".").suffix(".tmp").tempfile_in(folder_of(path)?)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let prefix = format!(".{name}.");
+    let mut temporary = tempfile::Builder::new().prefix(&prefix).suffix(UNFINISHED).tempfile_in(folder_of(path)?)?;
+    reached(path);
     temporary.write_all(content)?;
+    reached(path);
     temporary.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
     Ok(temporary)
 }
 
+/// The files are as a process that is killed here leaves them; tests look.
+#[cfg(not(test))]
+const fn reached(_: &Path) {}
+
+#[cfg(test)]
+fn reached(path: &Path) {
+    moments::reached(path);
+}
+
+/// For tests of crashes: calls somebody at each moment between two changes of files below a folder.
+#[cfg(test)]
+pub(crate) mod moments {
+    use std::path::{Path, PathBuf};
+    use std::sync::{Arc, Mutex};
+
+    type Look = Arc<dyn Fn() + Send + Sync>;
+
+    static LOOKS: Mutex<Vec<(PathBuf, Look)>> = Mutex::new(Vec::new());
+
+    pub(crate) fn watch(folder: &Path, look: Look) {
+        LOOKS.lock().unwrap().push((folder.to_path_buf(), look));
+    }
+
+    pub(crate) fn forget(folder: &Path) {
+        LOOKS.lock().unwrap().retain(|(watched, _)| watched != folder);
+    }
+
+    pub(super) fn reached(path: &Path) {
+        let looks: Vec<Look> =
+            LOOKS.lock().unwrap().iter().filter(|(folder, _)| path.starts_with(folder)).map(|(_, look)| Arc::clone(look)).collect();
+        looks.iter().for_each(|look| look());
+    }
+}
+
 fn folder_of(path: &Path) -> io::Result<&Path> {
     path.parent().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a file needs a folder"))
+}
+
+/// Removes what a process that was killed in the middle of [`replace`] has left of files whose names begin so. For
+/// whoever is the only one to write them.
+pub(crate) fn remove_unfinished(folder: &Path, beginning: &str) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let ours = name.to_str().and_then(|name| name.strip_prefix('.')).is_some_and(|name| name.starts_with(beginning));
+        if ours && name.to_str().is_some_and(|name| name.ends_with(UNFINISHED)) {
+            tracing::info!(path = %entry.path().display(), "removing a file that was not finished");
+            if let Err(error) = remove(&entry.path()) {
+                tracing::warn!(path = %entry.path().display(), %error, "a file stays behind");
+            }
+        }
+    }
 }
 
 /// Removes a file; one that is not there is removed already.
@@ -46,7 +105,10 @@ fn folder_of(path: &Path) -> io::Result<&Path> {
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+        _ => {
+            reached(path);
+            Ok(())
+        }
     }
 }
 

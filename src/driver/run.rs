@@ -37,7 +37,7 @@ use crate::base::clock::SharedClock;
 
 /// How long requests that have begun may take when the driver ends.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often the driver looks whether its sockets are still there.
+/// How often the driver looks whether its sockets and CDI specs are still there.
 const LOOK: Duration = Duration::from_millis(500);
 /// After this without a word from a kubelet it is likely to look into another folder.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -80,14 +80,15 @@ pub async fn run(config: DriverConfig, client: Client, clock: SharedClock, shutd
         node: &config.node_name,
         pool: &config.pool_name,
         kind,
+        common_first: config.common_cdi_device_first,
         state_dir: &checkpoint_dir,
         cdi_dir: &config.cdi_dir,
         reports,
     };
     // The socket first: it tells whether another process is this driver, before the checkpoint is touched.
     let bound = Socket::bind(&dra_path).await?;
-    let preparer = Preparer::open(&place, Arc::clone(&inventory), client.clone(), Arc::clone(&clock))?;
-    let plugin = PluginService::new(Arc::new(preparer));
+    let preparer = Arc::new(Preparer::open(&place, Arc::clone(&inventory), client.clone(), Arc::clone(&clock))?);
+    let plugin = PluginService::new(Arc::clone(&preparer));
     let health = HealthService::new(&config.pool_name, Arc::clone(&inventory), Arc::clone(&clock), stop.clone());
     let dra = Server::builder()
         .add_service(DraV1Server::new(plugin.clone()))
@@ -101,6 +102,7 @@ pub async fn run(config: DriverConfig, client: Client, clock: SharedClock, shutd
         require_answer(&dra_path).await?;
         status.send_modify(|status| status.serving = true);
         tasks.spawn(health_file.run());
+        tasks.spawn(tend(preparer, Arc::clone(&clock), status.clone()));
         let current = config.pod_uid.as_ref().map(|_| Current::new(&data_dir, &dra_path));
         if let Some(current) = &current {
             current.take_over();
@@ -127,6 +129,17 @@ pub async fn run(config: DriverConfig, client: Client, clock: SharedClock, shutd
     let rest = tasks.end().await;
     status.send_modify(|status| status.serving = false);
     outcome.and(rest)
+}
+
+/// Keeps the CDI specs in place.
+async fn tend(preparer: Arc<Preparer>, clock: SharedClock, status: watch::Sender<DriverStatus>) {
+    loop {
+        clock.sleep(LOOK).await;
+        match preparer.tend().await {
+            Ok(()) => well(&status, Part::Preparing),
+            Err(error) => trouble(&status, Part::Preparing, error.to_string()),
+        }
+    }
 }
 
 /// The tasks of one driver; each is awaited.

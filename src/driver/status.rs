@@ -22,6 +22,8 @@ pub struct DriverStatus {
 pub enum Part {
     /// Writing ResourceSlices.
     Publishing,
+    /// Keeping CDI specs in place.
+    Preparing,
     /// Being found by the kubelet.
     Registration,
     /// Telling the health of devices.

@@ -22,12 +22,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::inventory::Profile;
 use super::{DriverConfig, DriverError, DriverStatus, Folders};
-use crate::base::clock::SystemClock;
+use crate::base::clock::{SharedClock, SystemClock};
 
 pub(crate) const NODE: &str = "dra-lab-worker";
 pub(crate) const SLICES: &str = "/apis/resource.k8s.io/v1/resourceslices";
 
-/// An API server that knows get, list, watch, create, update and delete of any path, and nothing else.
+/// An API server that knows get, list, watch, create, update and delete of any path, apply of a claim's
+/// `status.devices`, and nothing else.
 #[derive(Clone, Debug)]
 pub(crate) struct FakeApi {
     state: Arc<Mutex<State>>,
@@ -49,6 +50,12 @@ struct State {
     oldest: u64,
     /// The device field that this server does not know.
     drops: Option<&'static str>,
+    /// How many watches were opened.
+    watches: u64,
+    /// The watches up to this one tell nothing any more, as over a network that loses all.
+    lost: u64,
+    /// Nobody may write the status of claims.
+    forbids_status: bool,
 }
 
 impl FakeApi {
@@ -139,6 +146,40 @@ impl FakeApi {
         self.end_watches();
     }
 
+    /// Open watches tell nothing any more; new ones do.
+    pub(crate) fn lose_watches(&self) {
+        let mut state = self.state();
+        state.lost = state.watches;
+    }
+
+    pub(crate) fn forbid_status(&self, forbidden: bool) {
+        self.state().forbids_status = forbidden;
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<Value> {
+        self.state().objects.get(path).cloned()
+    }
+
+    /// Server-side apply of a claim's `status.devices`: entries of the applying driver are what it says.
+    fn apply_devices(&self, path: &str, body: &[u8]) -> Response<BoxBody<Bytes, Infallible>> {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if self.state().forbids_status {
+            return failure(403, "Forbidden", &format!("changing status.devices of {name} requires a permission"));
+        }
+        let Some(mut object) = self.get(path) else { return failure(404, "NotFound", &format!("{name:?} not found")) };
+        let applied: Value = serde_json::from_slice(body).unwrap();
+        if applied["metadata"]["uid"] != object["metadata"]["uid"] {
+            return failure(409, "Conflict", "the uid is another one");
+        }
+        let applied = applied["status"]["devices"].as_array().unwrap();
+        let driver = &applied[0]["driver"];
+        let mut devices: Vec<Value> = object["status"]["devices"].as_array().cloned().unwrap_or_default();
+        devices.retain(|entry| entry["driver"] != *driver);
+        devices.extend(applied.iter().cloned());
+        object["status"]["devices"] = json!(devices);
+        json_body(StatusCode::OK, &self.put(path, object))
+    }
+
     pub(crate) fn drop_field(&self, field: &'static str) {
         self.state().drops = Some(field);
     }
@@ -185,6 +226,7 @@ impl FakeApi {
                     failure(409, "Conflict", "the object has been modified")
                 }
             }
+            Method::PATCH => self.apply_devices(path.strip_suffix("/status").unwrap_or(&path), &body),
             Method::DELETE => match self.remove(&path) {
                 Some(object) => json_body(StatusCode::OK, &object),
                 None => failure(404, "NotFound", &format!("{name:?} not found")),
@@ -199,6 +241,11 @@ impl FakeApi {
             return failure(410, "Expired", "too old resource version");
         }
         let (api, prefix, epoch) = (self.clone(), format!("{collection}/"), self.state().epoch);
+        let number = {
+            let mut state = self.state();
+            state.watches += 1;
+            state.watches
+        };
         let events = stream::unfold((from, self.changed.subscribe()), move |(from, mut changed)| {
             let (api, prefix) = (api.clone(), prefix.clone());
             async move {
@@ -209,8 +256,9 @@ impl FakeApi {
                         if state.epoch != epoch {
                             return None;
                         }
-                        if let Some((revision, _, kind, object)) =
-                            state.history.iter().find(|(revision, path, ..)| *revision > from && path.starts_with(&prefix))
+                        if number > state.lost
+                            && let Some((revision, _, kind, object)) =
+                                state.history.iter().find(|(revision, path, ..)| *revision > from && path.starts_with(&prefix))
                         {
                             let line = json!({"type": kind, "object": object}).to_string() + "\n";
                             return Some((Ok(Frame::data(Bytes::from(line))), (*revision, changed)));
@@ -279,12 +327,23 @@ pub(crate) fn folders(folder: &TempDir) -> Folders {
 impl Running {
     /// The default profile's devices, `count` of them, and whatever `change` makes of the settings.
     pub(crate) fn start(api: &FakeApi, folder: &Arc<TempDir>, count: u32, change: impl FnOnce(&mut DriverConfig)) -> Self {
+        Self::start_at(api, folder, count, Arc::new(SystemClock), change)
+    }
+
+    /// [`Running::start`] with a clock.
+    pub(crate) fn start_at(
+        api: &FakeApi,
+        folder: &Arc<TempDir>,
+        count: u32,
+        clock: SharedClock,
+        change: impl FnOnce(&mut DriverConfig),
+    ) -> Self {
         let profile = Profile::load("default").unwrap();
         let mut config = DriverConfig::simulated(&profile, NODE, Some(count), folders(folder));
         change(&mut config);
         let (status, dra_socket, registration_socket) = (config.status.subscribe(), config.dra_socket(), config.registration_socket());
         let stop = CancellationToken::new();
-        let task = tokio::spawn(super::run(config, api.client(), Arc::new(SystemClock), stop.clone()));
+        let task = tokio::spawn(super::run(config, api.client(), clock, stop.clone()));
         Running { _folder: Arc::clone(folder), status, dra_socket, registration_socket, stop, task }
     }
 

@@ -31,11 +31,23 @@ impl CdiFolder {
         &self.kind
     }
 
+    /// Removes what a process that was killed has left of specs of this kind. For whoever is the only one to write
+    /// them.
+    pub fn remove_unfinished(&self) {
+        files::remove_unfinished(&self.path, &self.kind.file_prefix());
+    }
+
     /// Whether the file known by `id` exists with exactly this content.
     #[must_use]
     pub fn holds(&self, id: &str, spec: &Spec) -> bool {
         let Ok(wanted) = spec.to_json() else { return false };
         std::fs::read(self.file(id)).is_ok_and(|found| found == wanted)
+    }
+
+    /// Whether there is a file known by `id`.
+    #[must_use]
+    pub fn exists(&self, id: &str) -> bool {
+        self.file(id).exists()
     }
 
     /// Writes a spec, whole or not at all.

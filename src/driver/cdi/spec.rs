@@ -42,7 +42,12 @@ impl CdiKind {
     /// The file name of the spec that is known by `id`, such as `k8s.gpu.example.com-gpu_common.json`.
     #[must_use]
     pub fn file_name(&self, id: &str) -> String {
-        format!("{}-{}_{id}.json", self.vendor, self.class)
+        format!("{}{id}.json", self.file_prefix())
+    }
+
+    /// What the names of all files of this kind begin with.
+    pub(super) fn file_prefix(&self) -> String {
+        format!("{}-{}_", self.vendor, self.class)
     }
 
     /// The id in a file name that [`CdiKind::file_name`] made.

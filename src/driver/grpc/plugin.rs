@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
 use super::proto::{dra_v1 as v1, dra_v1beta1 as v1beta1};
-use crate::driver::cdi::CdiKind;
 use crate::driver::prepare::{ClaimRef, PrepareError, PreparedDevice, Preparer};
 
 /// Serves NodePrepareResources and NodeUnprepareResources. What concerns one claim is in that claim's entry of
@@ -22,11 +21,11 @@ impl PluginService {
     }
 
     async fn prepare(&self, claims: Vec<ClaimRef>) -> BTreeMap<String, v1::NodePrepareResourceResponse> {
-        let kind = self.preparer.kind();
+        tracing::debug!(?claims, "the kubelet asks to prepare");
         let outcomes = self.preparer.prepare(claims).await;
         let answer = |outcome: Result<Vec<PreparedDevice>, PrepareError>| match outcome {
             Ok(devices) => v1::NodePrepareResourceResponse {
-                devices: devices.iter().map(|device| device_of(device, kind)).collect(),
+                devices: devices.iter().map(|device| self.device(device)).collect(),
                 error: String::new(),
             },
             Err(error) => {
@@ -34,10 +33,23 @@ impl PluginService {
                 v1::NodePrepareResourceResponse { devices: Vec::new(), error: error.to_string() }
             }
         };
-        outcomes.into_iter().map(|(uid, outcome)| (uid, answer(outcome))).collect()
+        let answers = outcomes.into_iter().map(|(uid, outcome)| (uid, answer(outcome))).collect();
+        tracing::debug!(?answers, "answered");
+        answers
+    }
+
+    fn device(&self, device: &PreparedDevice) -> v1::Device {
+        v1::Device {
+            request_names: vec![device.request.clone()],
+            pool_name: device.pool.clone(),
+            device_name: device.device.clone(),
+            cdi_device_ids: self.preparer.cdi_ids(device),
+            share_id: device.share_id.clone(),
+        }
     }
 
     async fn unprepare(&self, claims: Vec<ClaimRef>) -> BTreeMap<String, v1::NodeUnprepareResourceResponse> {
+        tracing::debug!(?claims, "the kubelet asks to unprepare");
         let outcomes = self.preparer.unprepare(claims).await;
         let answer = |outcome: Result<(), PrepareError>| match outcome {
             Ok(()) => v1::NodeUnprepareResourceResponse { error: String::new() },
@@ -46,17 +58,9 @@ impl PluginService {
                 v1::NodeUnprepareResourceResponse { error: error.to_string() }
             }
         };
-        outcomes.into_iter().map(|(uid, outcome)| (uid, answer(outcome))).collect()
-    }
-}
-
-fn device_of(device: &PreparedDevice, kind: &CdiKind) -> v1::Device {
-    v1::Device {
-        request_names: vec![device.request.clone()],
-        pool_name: device.pool.clone(),
-        device_name: device.device.clone(),
-        cdi_device_ids: device.cdi_ids(kind),
-        share_id: device.share_id.clone(),
+        let answers = outcomes.into_iter().map(|(uid, outcome)| (uid, answer(outcome))).collect();
+        tracing::debug!(?answers, "answered");
+        answers
     }
 }
 

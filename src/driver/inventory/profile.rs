@@ -43,6 +43,9 @@ pub struct Profile {
     /// Whether the driver writes conditions into the status of claims that it prepares.
     #[serde(default = "yes")]
     pub device_status: bool,
+    /// Whether the CDI device that all devices have in common comes before a device's own.
+    #[serde(default)]
+    pub common_cdi_device_first: bool,
     /// The devices.
     pub(super) devices: Devices,
     /// How the devices are spread over the machine.

@@ -19,6 +19,7 @@ use crate::driver::files;
 const FORMAT: &str = "dralab-driver-checkpoint";
 /// The version that is written. Older ones are read by conversion; there are none yet.
 const VERSION: u64 = 1;
+const NAME: &str = "checkpoint.json";
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
@@ -53,7 +54,8 @@ struct Document {
 impl Checkpoint {
     /// Reads the file in `folder`. One that does not exist holds no claims.
     pub(super) fn open(folder: &Path, driver: &str) -> Result<Self, CheckpointError> {
-        let path = folder.join("checkpoint.json");
+        let path = folder.join(NAME);
+        files::remove_unfinished(folder, NAME);
         let mut checkpoint = Checkpoint { path, driver: driver.to_owned(), claims: Claims::new(), file: None, length: 0, damaged: false };
         checkpoint.refresh()?;
         Ok(checkpoint)

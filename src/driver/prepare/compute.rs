@@ -73,14 +73,6 @@ impl PreparedClaim {
     }
 }
 
-impl PreparedDevice {
-    /// The fully qualified CDI names, what is common to all devices first.
-    #[must_use]
-    pub fn cdi_ids(&self, kind: &CdiKind) -> Vec<String> {
-        vec![kind.device(COMMON), kind.device(&self.cdi_name)]
-    }
-}
-
 /// Why a claim cannot be prepared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unpreparable {
@@ -105,6 +97,8 @@ pub(super) struct Names {
     pub(super) node: String,
     pub(super) pool: String,
     pub(super) kind: CdiKind,
+    /// Whether the name that all devices have in common is given before the device's own.
+    pub(super) common_first: bool,
 }
 
 impl Names {
@@ -113,6 +107,16 @@ impl Names {
         let env = vec![format!("DRA_RESOURCE_DRIVER_NAME={}", self.driver), format!("KUBERNETES_NODE_NAME={}", self.node)];
         let common = SpecDevice { name: COMMON.to_owned(), container_edits: ContainerEdits { env, ..Default::default() } };
         Spec::new(&self.kind, vec![common])
+    }
+
+    /// The fully qualified CDI names of a device. A kubelet shows the first one as the device's id in the pod's
+    /// `allocatedResourcesStatus`, and shows no id twice.
+    pub(super) fn cdi_ids(&self, device: &PreparedDevice) -> Vec<String> {
+        let mut ids = vec![self.kind.device(&device.cdi_name), self.kind.device(COMMON)];
+        if self.common_first {
+            ids.reverse();
+        }
+        ids
     }
 
     /// Prepares the claim that `wanted` names; `claim` is what the API server has under that name.

@@ -73,6 +73,8 @@ pub(super) struct Place<'a> {
     pub(super) node: &'a str,
     pub(super) pool: &'a str,
     pub(super) kind: CdiKind,
+    /// As [`super::DriverConfig::common_cdi_device_first`].
+    pub(super) common_first: bool,
     /// Where the checkpoint is.
     pub(super) state_dir: &'a Path,
     pub(super) cdi_dir: &'a Path,
@@ -88,17 +90,22 @@ impl Preparer {
     /// # Errors
     /// A checkpoint that cannot be read, and files that cannot be written.
     pub(super) fn open(place: &Place<'_>, inventory: Arc<dyn Inventory>, client: Client, clock: SharedClock) -> Result<Self, OpenError> {
-        let names =
-            Names { driver: place.driver.to_owned(), node: place.node.to_owned(), pool: place.pool.to_owned(), kind: place.kind.clone() };
+        let names = Names {
+            driver: place.driver.to_owned(),
+            node: place.node.to_owned(),
+            pool: place.pool.to_owned(),
+            kind: place.kind.clone(),
+            common_first: place.common_first,
+        };
         let state = State::open(place, &names)?;
         let lock = LockFile::new(place.state_dir);
         Ok(Preparer { names: Arc::new(names), inventory, client, clock, lock, state: Arc::new(Mutex::new(state)) })
     }
 
-    /// The kind of the CDI devices.
+    /// The fully qualified CDI names of a prepared device, for the container runtime.
     #[must_use]
-    pub fn kind(&self) -> &CdiKind {
-        &self.names.kind
+    pub fn cdi_ids(&self, device: &PreparedDevice) -> Vec<String> {
+        self.names.cdi_ids(device)
     }
 
     /// Prepares claims. One that is prepared already is left so, also when the API server cannot be asked; one that
@@ -120,6 +127,22 @@ impl Preparer {
     pub async fn unprepare(&self, wanted: Vec<ClaimRef>) -> Outcomes<()> {
         let uids = uids(&wanted);
         self.change(uids.clone(), move |state| state.unprepare(uids)).await
+    }
+
+    /// Writes CDI specs that somebody has removed: a container that is started again needs them, and the kubelet
+    /// does not ask again for claims of pods that run.
+    pub(super) async fn tend(&self) -> Result<(), PrepareError> {
+        let state = Arc::clone(&self.state).lock_owned().await;
+        if !state.lacks_specs() {
+            return Ok(());
+        }
+        drop(state);
+        let names = Arc::clone(&self.names);
+        let work = move |state: &mut State| {
+            let restored = state.restore_specs(&names).map_err(PrepareError::from);
+            Outcomes::from([(String::new(), restored)])
+        };
+        self.change(vec![String::new()], work).await.into_values().next().unwrap_or(Ok(()))
     }
 
     /// Changes what is prepared: alone in this process and among the instances of the driver, and knowing what

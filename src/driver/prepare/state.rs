@@ -35,6 +35,7 @@ impl State {
             reports: place.reports.clone(),
         };
         let State { checkpoint, cdi, .. } = &state;
+        cdi.remove_unfinished();
         cdi.write(COMMON, &names.common().map_err(CdiError::from)?)?;
         for claim in checkpoint.claims().values() {
             state.ensure_spec(claim)?;
@@ -164,6 +165,22 @@ impl State {
         if let Some(reports) = &self.reports {
             news(reports);
         }
+    }
+
+    /// Whether a CDI spec is missing: its container could not be started again.
+    pub(super) fn lacks_specs(&self) -> bool {
+        let there = |id: &str| self.cdi.exists(id);
+        !there(COMMON) || !self.checkpoint.claims().keys().all(|uid| there(uid))
+    }
+
+    /// Writes all CDI specs that are not as they should be.
+    pub(super) fn restore_specs(&self, names: &Names) -> Result<(), CdiError> {
+        // Not when another instance has unprepared what this one thought to be prepared.
+        if self.lacks_specs() {
+            tracing::warn!("somebody removed CDI specs; they are written again");
+        }
+        self.ensure_common(names)?;
+        self.checkpoint.claims().values().try_for_each(|claim| self.ensure_spec(claim))
     }
 
     /// The folder may have been wiped while the driver runs.

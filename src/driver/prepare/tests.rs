@@ -83,7 +83,7 @@ async fn a_claim_is_prepared_for_the_runtime_and_given_back() {
     let device = &answer.devices[0];
     assert_eq!((device.pool_name.as_str(), device.device_name.as_str()), (NODE, "gpu-1"));
     assert_eq!(device.request_names, ["gpu"]);
-    assert_eq!(device.cdi_device_ids, ["k8s.gpu.example.com/gpu=common", "k8s.gpu.example.com/gpu=uid-of-some-gpu-gpu-1"]);
+    assert_eq!(device.cdi_device_ids, ["k8s.gpu.example.com/gpu=uid-of-some-gpu-gpu-1", "k8s.gpu.example.com/gpu=common"]);
     assert_eq!(
         environment(&spec_file(&folder, "uid-of-some-gpu")),
         [(

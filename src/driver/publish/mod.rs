@@ -137,10 +137,11 @@ impl Publisher {
     async fn follow(&mut self, changes: &mut BoxStream<'static, ()>) -> Next {
         let mut events = match self.slices.watch().await {
             Ok(events) => events,
+            // History that is too old is nothing to wait for.
+            Err(error) if error.is_gone() => return Next::List,
             Err(error) => {
-                let next = if error.is_gone() { Next::List } else { Next::Watch };
                 self.read_failed("watch", &error).await;
-                return next;
+                return Next::Watch;
             }
         };
         // What was in trouble may be well again; an empty plan says so.
@@ -231,9 +232,10 @@ impl Publisher {
             return std::future::pending().boxed();
         }
         if let Some(not_before) = self.not_before {
-            let now = self.clock.now();
-            if now < not_before {
-                return self.clock.sleep(Duration::try_from(not_before.duration_since(now)).unwrap_or_default());
+            let wait = Duration::try_from(not_before.duration_since(self.clock.now())).unwrap_or_default();
+            // No delay is longer than that; a clock that was set back must not make it so.
+            if !wait.is_zero() && wait <= pace::LONGEST {
+                return self.clock.sleep(wait);
             }
         }
         if self.desired.is_none() {

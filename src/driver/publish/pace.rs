@@ -11,6 +11,8 @@ const FREE_REPAIRS: u32 = 3;
 const QUIET: Duration = Duration::from_secs(10);
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_REPAIR_DELAY: Duration = Duration::from_secs(30);
+/// No delay is longer.
+pub(super) const LONGEST: Duration = LONGEST_REPAIR_DELAY;
 const LONGEST_FAILURE_DELAY: Duration = Duration::from_secs(10);
 
 /// Writes in a row: what is undone again and again is repaired at a slower and slower pace.

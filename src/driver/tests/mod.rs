@@ -1,6 +1,10 @@
 //! A driver as a whole: upgrades, health, probes and faults, in process against a small API server.
 
+mod crash;
+mod faults;
 mod health;
+mod report;
+mod time;
 mod upgrade;
 
 use std::collections::BTreeMap;
@@ -32,7 +36,7 @@ pub(super) fn allocate(api: &FakeApi, name: &str, devices: &[&str]) {
         "spec": {"devices": {}},
         "status": {"allocation": {"devices": {"results": results}}},
     });
-    api.put(&format!("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{name}"), claim);
+    api.put(&claim_path(name), claim);
 }
 
 pub(super) fn named(name: &str) -> Claim {
@@ -68,6 +72,10 @@ pub(super) async fn register(driver: &Running) {
     let mut kubelet = RegistrationClient::new(channel(&driver.registration_socket).await);
     kubelet.get_info(InfoRequest {}).await.unwrap();
     kubelet.notify_registration_status(RegistrationStatus { plugin_registered: true, error: String::new() }).await.unwrap();
+}
+
+pub(super) fn claim_path(name: &str) -> String {
+    format!("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{name}")
 }
 
 pub(super) fn lab() -> (FakeApi, Arc<TempDir>) {
