@@ -19,6 +19,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
 
+use crate::support::{Home, Lab, dralab};
+
 const NODE: &str = "dra-lab-worker";
 
 struct Lab {
@@ -125,4 +127,75 @@ async fn an_allocated_claim_is_prepared() {
     assert_eq!((answer.error.as_str(), answer.devices[0].device_name.as_str()), ("", "gpu-3"));
     assert!(Path::exists(&lab.folder.path().join(format!("cdi/k8s.gpu.example.com-gpu_{uid}.json"))));
     lab.end().await;
+}
+
+/// `driver run` of a node, with folders in a home, until it is dropped; its standard error by lines.
+struct Process {
+    child: std::process::Child,
+    lines: std::sync::mpsc::Receiver<String>,
+}
+
+impl Process {
+    fn start(home: &Home, args: &[&str]) -> Self {
+        use std::io::BufRead as _;
+        let folders = ["--plugins-dir", "--registry-dir", "--cdi-dir"]
+            .into_iter()
+            .flat_map(|name| [name.to_owned(), home.path().join(name.trim_matches('-')).display().to_string()]);
+        let mut command = home.command(&dralab());
+        command.args(["driver", "run"]).args(args).args(folders).stderr(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+        let (sender, lines) = std::sync::mpsc::channel();
+        std::thread::spawn(move || stderr.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok()));
+        Process { child, lines }
+    }
+
+    /// Waits for a line with `part`, 10 s at most.
+    fn says(&self, part: &str) -> String {
+        let deadline = std::time::Instant::now() + Duration::from_secs(10);
+        let mut all = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(deadline.saturating_duration_since(std::time::Instant::now())) {
+            if line.contains(part) {
+                return line;
+            }
+            all.push(line);
+        }
+        panic!("{part:?} is not in {all:#?}");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_node_that_is_not_there_is_told_and_waited_for() {
+    let lab = Lab::up(&[]);
+    let kubeconfig = lab.kubeconfig().display().to_string();
+    let mut driver = Process::start(&lab.home, &["--node", "nobody", "--kubeconfig", &kubeconfig]);
+    driver.says("node nobody: nodes \"nobody\" not found");
+    let node = lab.file("node.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: nobody}\n");
+    lab.dralab(&["apply", "-f", &node]).ok();
+    driver.says("slices are published");
+    // What can be used up on a node, the driver does not need.
+    if let Ok(files) = std::fs::read_dir(format!("/proc/{}/fd", driver.child.id())) {
+        let links = files.flatten().filter_map(|file| std::fs::read_link(file.path()).ok());
+        assert_eq!(links.filter(|link| link.display().to_string().contains("inotify")).count(), 0);
+    }
+    assert!(driver.child.try_wait().unwrap().is_none());
+}
+
+#[test]
+fn a_driver_without_a_cluster_ends_with_the_reason() {
+    let home = Home::new();
+    let ran = home.dralab(&["driver", "run", "--node", "n", "--plugins-dir", "/nonexistent/plugins"]);
+    assert_ne!(ran.code, 0);
+    assert!(ran.stderr.contains("--kubeconfig"), "{}", ran.stderr);
+    let ran = home.dralab(&["driver", "run", "--node", "n", "--kubeconfig", "/nonexistent/config"]);
+    assert_ne!(ran.code, 0);
+    assert!(ran.stderr.contains("/nonexistent/config"), "{}", ran.stderr);
 }
