@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
 
-use crate::support::{Home, Lab, dralab};
+use crate::support::{self, Home, dralab};
 
 const NODE: &str = "dra-lab-worker";
 
@@ -174,7 +174,7 @@ impl Drop for Process {
 
 #[test]
 fn a_node_that_is_not_there_is_told_and_waited_for() {
-    let lab = Lab::up(&[]);
+    let lab = support::Lab::up(&[]);
     let kubeconfig = lab.kubeconfig().display().to_string();
     let mut driver = Process::start(&lab.home, &["--node", "nobody", "--kubeconfig", &kubeconfig]);
     driver.says("node nobody: nodes \"nobody\" not found");

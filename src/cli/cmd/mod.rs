@@ -66,10 +66,7 @@ pub fn is_interruptible(command: &Command) -> bool {
 /// How much a command logs even when nobody asks for more: a driver has no other way to say what it does.
 #[must_use]
 pub fn least_verbosity(command: &Command) -> u8 {
-    match command {
-        Command::Driver(DriverCommand::Run(_)) => 1,
-        _ => 0,
-    }
+    u8::from(matches!(command, Command::Driver(DriverCommand::Run(_))))
 }
 
 /// Whether a command was asked for one JSON document.
