@@ -182,14 +182,19 @@ pub fn terminal(global: &Global, environment: &Environment) -> Terminal {
 
 /// Logs go to stderr: warnings, more with `-v`, all with `-vv`, or as `RUST_LOG` says.
 pub fn start_log(verbose: u8, environment: &Environment) {
-    use tracing_subscriber::EnvFilter;
+    use tracing_subscriber::filter::Targets;
+    use tracing_subscriber::layer::SubscriberExt as _;
+    use tracing_subscriber::util::SubscriberInitExt as _;
     let level = match verbose {
         // The client library calls every refused connection an error; what fails is told by the command itself.
         0 => "error,kube_client=off",
         1 => "info,hyper=warn,h2=warn,tower=warn,kube_client=off",
         _ => "debug,hyper=info,h2=info",
     };
-    let filter = environment.variable("RUST_LOG").and_then(|text| EnvFilter::try_new(text).ok()).unwrap_or_else(|| EnvFilter::new(level));
+    // By module and level alone: a filter that also looks into spans needs regular expressions, and their memory.
+    let filter: Targets =
+        environment.variable("RUST_LOG").and_then(|text| text.parse().ok()).or_else(|| level.parse().ok()).unwrap_or_default();
+    let to_stderr = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     // A test may have set a subscriber already.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).try_init();
+    let _ = tracing_subscriber::registry().with(to_stderr).with(filter).try_init();
 }

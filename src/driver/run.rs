@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use hyper_util::rt::TokioIo;
 use kube::Client;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tonic::transport::{Endpoint, Server, Uri};
+use tonic::transport::Server;
 
 use super::config::DriverConfig;
 use super::current::Current;
@@ -19,8 +19,6 @@ use super::error::DriverError;
 use super::files;
 use super::grpc::proto::dra_health_v1::dra_resource_health_server::DraResourceHealthServer as HealthV1Server;
 use super::grpc::proto::dra_health_v1alpha1::dra_resource_health_server::DraResourceHealthServer as HealthV1alpha1Server;
-use super::grpc::proto::dra_v1::NodePrepareResourcesRequest;
-use super::grpc::proto::dra_v1::dra_plugin_client::DraPluginClient;
 use super::grpc::proto::dra_v1::dra_plugin_server::DraPluginServer as DraV1Server;
 use super::grpc::proto::dra_v1beta1::dra_plugin_server::DraPluginServer as DraV1beta1Server;
 use super::grpc::proto::pluginregistration_v1::registration_server::RegistrationServer;
@@ -226,18 +224,24 @@ impl Tasks {
     }
 }
 
-/// Registration promises that the DRA socket answers: asks it to prepare nothing.
+/// What an HTTP/2 client begins with: the preface and an empty SETTINGS frame (RFC 9113, 3.4).
+const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// The type of the frame that a server begins with, in its fourth byte.
+const SETTINGS: u8 = 4;
+
+/// Registration promises that the DRA socket answers: greets it and waits to be greeted. By hand, because a gRPC
+/// client would be the largest part of a driver that needs none.
 pub(super) async fn require_answer(path: &Path) -> Result<(), DriverError> {
+    let greeted = async {
+        let mut stream = UnixStream::connect(path).await?;
+        stream.write_all(GREETING).await?;
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await?;
+        Ok::<_, std::io::Error>(head[3])
+    };
     let failed = |reason: String| DriverError::NotAnswering { path: path.to_path_buf(), reason };
-    let target = path.to_path_buf();
-    // The address is not used: the connector goes to the socket.
-    let connector = tower::service_fn(move |_: Uri| {
-        let target = target.clone();
-        async move { UnixStream::connect(target).await.map(TokioIo::new) }
-    });
-    let channel =
-        Endpoint::from_static("http://localhost").connect_with_connector(connector).await.map_err(|error| failed(error.to_string()))?;
-    let request = NodePrepareResourcesRequest { claims: Vec::new() };
-    DraPluginClient::new(channel).node_prepare_resources(request).await.map_err(|status| failed(status.to_string()))?;
-    Ok(())
+    match greeted.await.map_err(|error| failed(error.to_string()))? {
+        SETTINGS => Ok(()),
+        other => Err(failed(format!("it began with a frame of type {other}"))),
+    }
 }
