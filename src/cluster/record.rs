@@ -139,8 +139,20 @@ pub struct KindRecord {
     pub kubernetes: String,
     /// Stage of the feature gates: `stable`, `beta` or `all`.
     pub features: String,
+    /// Feature gates beyond that, as `NAME=true`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<String>,
+    /// The image that lessons' pods get, where one was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload_image: Option<String>,
     /// The driver's image on the nodes.
     pub driver_image: String,
+    /// The ids of the node containers: by them the lab knows its own from a cluster of the same name that somebody else made.
+    /// Empty while the cluster is being created.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<String>,
+    /// The lab's cluster made the network that its nodes are on.
+    pub made_network: bool,
 }
 
 /// What a lab on a cluster that was there before is bound to.

@@ -50,6 +50,12 @@ pub trait Step<C: Send>: Send + Sync {
     /// Does it, and says what was done. May be dropped half-way (Ctrl-C); [`Step::undo`] is called then.
     fn apply<'a>(&'a self, context: &'a mut C, report: Reporter<'a>) -> BoxFuture<'a, Result<Say, ClusterError>>;
 
+    /// Whether there is anything to take back of it; what there is not is not spoken of.
+    fn can_undo(&self, context: &C) -> bool {
+        let _ = context;
+        true
+    }
+
     /// Takes back what [`Step::apply`] made in this run, also when it was dropped half-way. What was there before stays.
     fn undo<'a>(&'a self, context: &'a mut C) -> BoxFuture<'a, Result<(), ClusterError>> {
         let _ = context;
@@ -138,7 +144,7 @@ pub async fn run<C: Send>(
         report(StepEvent::Retained);
         return Err(why);
     }
-    for step in made.into_iter().rev() {
+    for step in made.into_iter().rev().filter(|step| step.can_undo(context)).collect::<Vec<_>>() {
         report(StepEvent::Undoing(step.describe(context)));
         match step.undo(context).await {
             Ok(()) => report(StepEvent::Undone(step.describe(context))),

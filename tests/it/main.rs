@@ -17,6 +17,7 @@ mod cel_conditions;
 mod cel_hostile;
 mod cli;
 mod driver;
+mod kind;
 mod layers;
 mod lessons;
 mod protos;

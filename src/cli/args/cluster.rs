@@ -13,12 +13,31 @@ pub struct ImageArgs {
     /// Linux program to make the driver's image of [default: this program]
     #[arg(long, value_name = "FILE", help_heading = "Clusters of machines")]
     pub driver_binary: Option<PathBuf>,
+    /// Source tree of dralab, for the engine to build the driver's image from
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["driver_image", "driver_binary"], help_heading = "Clusters of machines")]
+    pub driver_source: Option<PathBuf>,
     /// Image that the lessons' pods run, loaded under the name that their manifests use [default: ubuntu:24.04]
     #[arg(long, value_name = "IMAGE", help_heading = "Clusters of machines")]
     pub workload_image: Option<String>,
     /// Leave what was made when something fails or on Ctrl-C
     #[arg(long, help_heading = "Clusters of machines")]
     pub retain: bool,
+}
+
+impl ImageArgs {
+    /// The first of the flags that is set.
+    #[must_use]
+    pub fn first(&self) -> Option<&'static str> {
+        [
+            (self.driver_image.is_some(), "--driver-image"),
+            (self.driver_binary.is_some(), "--driver-binary"),
+            (self.driver_source.is_some(), "--driver-source"),
+            (self.workload_image.is_some(), "--workload-image"),
+            (self.retain, "--retain"),
+        ]
+        .into_iter()
+        .find_map(|(set, flag)| set.then_some(flag))
+    }
 }
 
 /// A cluster that was there before.

@@ -1,6 +1,6 @@
 //! The lab: `up`, `down`, `status`, `kubectl`, `tour`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{BackendArg, ContextArgs, Format, ImageArgs};
 
@@ -22,7 +22,7 @@ pub struct UpArgs {
     /// Port of the API on 127.0.0.1 [default: any that is free]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
-    /// Stay in the foreground until Ctrl-C
+    /// Stay in the foreground until Ctrl-C (embedded)
     #[arg(long)]
     pub foreground: bool,
     /// Say what would be done, and do nothing
@@ -34,6 +34,52 @@ pub struct UpArgs {
     /// Images for nodes.
     #[command(flatten)]
     pub images: ImageArgs,
+    /// A cluster to be made with kind.
+    #[command(flatten)]
+    pub kind: KindArgs,
+}
+
+/// What only a lab on kind has.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub struct KindArgs {
+    /// Kubernetes version of kind's own node image: 1.34 to 1.37, or with a patch
+    #[arg(long, value_name = "VERSION", help_heading = "With kind")]
+    pub kubernetes: Option<String>,
+    /// Node image
+    #[arg(long, value_name = "IMAGE", help_heading = "With kind")]
+    pub node_image: Option<String>,
+    /// DRA feature gates beyond the version's defaults [default: beta, or as before]
+    #[arg(long, value_enum, value_name = "STAGE", help_heading = "With kind")]
+    pub features: Option<FeaturesArg>,
+    /// More feature gates, as NAME=true,NAME=false (can be repeated)
+    #[arg(long, value_name = "GATES", value_delimiter = ',', help_heading = "With kind")]
+    pub feature_gates: Vec<String>,
+}
+
+impl KindArgs {
+    /// The first of the flags that is set.
+    #[must_use]
+    pub fn first(&self) -> Option<&'static str> {
+        [
+            (self.kubernetes.is_some(), "--kubernetes"),
+            (self.node_image.is_some(), "--node-image"),
+            (self.features.is_some(), "--features"),
+            (!self.feature_gates.is_empty(), "--feature-gates"),
+        ]
+        .into_iter()
+        .find_map(|(set, flag)| set.then_some(flag))
+    }
+}
+
+/// How much of DRA is switched on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FeaturesArg {
+    /// What the version has on by itself
+    Stable,
+    /// Beta gates that are off by default, too
+    Beta,
+    /// Alpha gates, too
+    All,
 }
 
 /// `down`.

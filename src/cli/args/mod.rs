@@ -87,6 +87,8 @@ pub enum ColorArg {
 pub enum BackendArg {
     /// A Kubernetes API, scheduler and node agents inside dralab
     Embedded,
+    /// A real cluster in containers, made with kind
+    Kind,
 }
 
 /// How an answer is written.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use bollard::errors::Error;
 use bollard::models::{ContainerSummary, ContainerSummaryStateEnum};
 use bollard::query_parameters::{
-    InspectNetworkOptions, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder, RemoveVolumeOptionsBuilder,
+    InspectNetworkOptions, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder, RemoveVolumeOptionsBuilder, StartContainerOptions,
 };
 
 use crate::cluster::engine::{Engine, EngineError, status_of};
@@ -77,6 +77,15 @@ impl Engine {
     pub async fn remove_container(&self, name: &str) -> Result<bool, EngineError> {
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
         removed(self.docker.remove_container(name, Some(options)).await, || format!("remove the container {name}"))
+    }
+
+    /// Starts a container that is stopped; one that runs is left as it is.
+    ///
+    /// # Errors
+    /// When it is not there, or does not start.
+    pub async fn start_container(&self, name: &str) -> Result<(), EngineError> {
+        let started = self.docker.start_container(name, None::<StartContainerOptions>);
+        self.quick(&format!("start the container {name}"), started).await
     }
 
     /// Removes a volume; says whether it was there.

@@ -235,7 +235,6 @@ async fn read(stream: impl AsyncRead + Unpin, send: tokio::sync::mpsc::Sender<St
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
     use std::path::{Path, PathBuf};
     use std::sync::Mutex;
     use std::time::{Duration, Instant};
@@ -245,10 +244,12 @@ mod tests {
     use super::{Kind, NEW, ToolError, Version, locate, run};
     use crate::cluster::kind::image::choose;
 
+    /// Another process writes the file: one that this process has open for writing while another thread forks cannot be run.
     fn script(folder: &Path, text: &str) -> PathBuf {
         let path = folder.join("kind");
-        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("written");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("set");
+        let write = "printf '#!/bin/sh\n%s\n' \"$2\" > \"$1\" && chmod 755 \"$1\"";
+        let done = std::process::Command::new("sh").args(["-c", write, "sh"]).arg(&path).arg(text).status().expect("sh runs");
+        assert!(done.success());
         path
     }
 

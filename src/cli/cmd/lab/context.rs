@@ -73,7 +73,7 @@ async fn plan(app: &App, args: &UpArgs) -> Result<Plan, Failure> {
 /// How the engine is found, and which images are wanted.
 fn images(app: &App, args: Option<&UpArgs>) -> Result<Images, Failure> {
     let of = args.map(|args| args.images.clone()).unwrap_or_default();
-    let driver = DriverWanted { binary: of.driver_binary, image: of.driver_image, source: None, executable: app.executable()? };
+    let driver = DriverWanted { binary: of.driver_binary, image: of.driver_image, source: of.driver_source, executable: app.executable()? };
     Ok(Images::new(app.environment.engine(), driver, of.workload_image, app.home.state().to_path_buf()))
 }
 

@@ -2,10 +2,13 @@
 
 pub mod context;
 pub mod embedded;
+pub mod kind;
 pub mod status;
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
+
+use clap::ValueEnum as _;
 
 use crate::base::failure::{Failure, Kind};
 use crate::base::shell;
@@ -13,6 +16,7 @@ use crate::cli::app::App;
 use crate::cli::args::{BackendArg, DownArgs, KubectlArgs, UpArgs};
 use crate::cli::interrupt;
 use crate::cluster::embedded::Wanted;
+use crate::cluster::kind::plan::other_backend;
 use crate::cluster::steps::Stopped;
 use crate::cluster::{Backend, ClusterError, LabRecord, serve};
 use crate::ui;
@@ -23,30 +27,64 @@ use crate::ui::terminal::Style;
 /// # Errors
 /// When the lab cannot be brought up; what this run made is undone then.
 pub async fn up(app: &App, args: &UpArgs) -> Result<u8, Failure> {
-    match backend(app, args)? {
+    let (backend, because) = choose(app, args).await?;
+    if let Some(flag) = misplaced(backend, args) {
+        let mut failure = Failure::new(Kind::Usage, "DL-BACKEND-01", format!("{flag} makes no sense with backend {backend}"));
+        if let Some(because) = because {
+            failure = failure.hint(because);
+        }
+        return Err(failure);
+    }
+    match backend {
         Backend::Embedded if args.foreground => embedded::up(app, args).await,
         Backend::Embedded => interrupt::droppable(embedded::up(app, args)).await,
+        Backend::Kind => kind::up(app, args).await,
         Backend::Context => context::up(app, args).await,
-        other => Err(Failure::new(Kind::Usage, "DL-BACKEND-01", format!("this dralab cannot bring a lab up on backend {other}"))),
     }
 }
 
-/// Where the lab runs, or is to run.
-fn backend(app: &App, args: &UpArgs) -> Result<Backend, Failure> {
-    if args.on.context.is_some() {
-        return Ok(Backend::Context);
+/// A flag that the backend has no use for.
+fn misplaced(backend: Backend, args: &UpArgs) -> Option<&'static str> {
+    let foreground = args.foreground.then_some("--foreground");
+    match backend {
+        Backend::Embedded => args.kind.first().or_else(|| args.images.first()),
+        Backend::Kind => foreground,
+        Backend::Context => foreground.or_else(|| args.kind.first()),
     }
-    let record = LabRecord::read(&app.folder()).map_err(Failure::from)?;
-    let asked = args.backend.map(|asked| match asked {
-        BackendArg::Embedded => Backend::Embedded,
-    });
-    let there = record.map(|r| r.backend);
+}
+
+/// Where the lab is to run, and why, where nobody said so: as the flags say; as the lab is; as `DRALAB_BACKEND` says; on kind where kind and
+/// an engine are there; else embedded.
+async fn choose(app: &App, args: &UpArgs) -> Result<(Backend, Option<String>), Failure> {
+    let asked = if args.on.context.is_some() { Some(Backend::Context) } else { args.backend.map(of_arg) };
+    if let (Some(backend), Some(other)) = (args.backend.map(of_arg), asked)
+        && backend != other
+    {
+        return Err(Failure::new(Kind::Usage, "DL-BACKEND-01", format!("--context makes no sense with backend {backend}")));
+    }
+    let there = LabRecord::read(&app.folder()).map_err(Failure::from)?.map(|record| record.backend);
     match (asked, there) {
-        (Some(asked), Some(Backend::Context)) if asked != Backend::Context => {
-            Err(Failure::new(Kind::Refused, "DL-BACKEND-02", format!("lab \"{}\" is on a cluster that was there before", app.lab))
-                .hint(format!("take it down first: `{}`, or use another name: `--lab NAME`", lab_command(app, "down"))))
+        (Some(asked), Some(there)) if asked != there => Err(failure(app, other_backend(&app.lab, there, asked))),
+        (Some(asked), _) => Ok((asked, None)),
+        (None, Some(there)) => Ok((there, Some(app.terminal.text("backend.recorded", &[("lab", &app.lab), ("backend", &there)])))),
+        (None, None) => {
+            if let Some(name) = app.environment.variable("DRALAB_BACKEND") {
+                let asked = BackendArg::from_str(name, true).map_err(|_| {
+                    Failure::new(Kind::Usage, "DL-BACKEND-03", format!("DRALAB_BACKEND is {name:?}, and there is no such backend"))
+                        .hint("it is one of: embedded, kind")
+                })?;
+                return Ok((of_arg(asked), Some(format!("DRALAB_BACKEND={name}"))));
+            }
+            let chosen = if kind::is_there(app).await { Backend::Kind } else { Backend::Embedded };
+            Ok((chosen, Some(app.terminal.text("backend.chosen", &[("backend", &chosen)]))))
         }
-        _ => Ok(asked.or(there).unwrap_or(Backend::Embedded)),
+    }
+}
+
+const fn of_arg(arg: BackendArg) -> Backend {
+    match arg {
+        BackendArg::Embedded => Backend::Embedded,
+        BackendArg::Kind => Backend::Kind,
     }
 }
 
@@ -55,8 +93,14 @@ fn backend(app: &App, args: &UpArgs) -> Result<Backend, Failure> {
 /// # Errors
 /// When something of the lab cannot be removed.
 pub async fn down(app: &App, args: &DownArgs) -> Result<u8, Failure> {
-    let record = LabRecord::read(&app.folder());
-    match record.as_ref().ok().and_then(Option::as_ref).map(|record| record.backend) {
+    let record = match LabRecord::read(&app.folder()) {
+        Ok(record) => record,
+        // The way out for a record that cannot be read: only an embedded lab has all that is its own in its folder.
+        Err(_) if args.purge => None,
+        Err(error) => return Err(Failure::from(error)),
+    };
+    match record.map(|record| record.backend) {
+        Some(Backend::Kind) => kind::down(app, args).await,
         Some(Backend::Context) => context::down(app, args).await,
         _ => embedded::down(app, args).await,
     }

@@ -5,7 +5,8 @@ use serde_json::json;
 use crate::base::failure::{Failure, Kind};
 use crate::cli::app::App;
 use crate::cli::args::{Format, StatusArgs};
-use crate::cluster::{LabRecord, embedded};
+use crate::cli::cmd::lab::{failure, kind};
+use crate::cluster::{Backend, LabRecord, embedded};
 
 /// `status`.
 ///
@@ -15,12 +16,14 @@ pub async fn run(app: &App, args: &StatusArgs) -> Result<u8, Failure> {
     let terminal = &app.terminal;
     let folder = app.folder();
     let record = LabRecord::read(&folder).map_err(Failure::from)?;
-    let running = record.as_ref().is_some_and(|record| record.is_up(&folder));
-    let state = match (&record, running) {
-        (None, _) => "absent",
-        (Some(_), false) => "stopped",
-        (Some(_), true) => "running",
+    let (state, trouble) = match &record {
+        None => ("absent", None),
+        Some(record) if record.backend == Backend::Kind => of_containers(app, record).await?,
+        Some(record) if record.is_up(&folder) => ("running", None),
+        Some(_) => ("stopped", None),
     };
+    let running = state == "running";
+    let kind = record.as_ref().and_then(|r| r.kind.as_ref());
     let other = record.as_ref().filter(|r| running && r.version != embedded::VERSION);
     match args.output {
         Format::Json => {
@@ -29,7 +32,7 @@ pub async fn run(app: &App, args: &StatusArgs) -> Result<u8, Failure> {
                 "backend": record.as_ref().map(|r| &r.backend), "version": record.as_ref().map(|r| &r.version),
                 "pid": record.as_ref().filter(|_| running).and_then(|r| r.pid), "server": record.as_ref().filter(|_| running).map(|r| &r.server),
                 "kubeconfig": record.as_ref().map(|r| &r.kubeconfig), "spec": record.as_ref().map(|r| &r.spec),
-                "nodes": record.as_ref().map(|r| &r.nodes), "thisVersion": embedded::VERSION,
+                "nodes": record.as_ref().map(|r| &r.nodes), "cluster": kind, "thisVersion": embedded::VERSION,
             });
             terminal.line(answer.to_string())?;
         }
@@ -50,11 +53,25 @@ pub async fn run(app: &App, args: &StatusArgs) -> Result<u8, Failure> {
                     record.nodes.iter().take(6).map(|n| n.name.clone()).collect::<Vec<_>>().join(", ")
                         + if record.nodes.len() > 6 { ", ..." } else { "" },
                 ))?;
+                if let Some(kind) = kind {
+                    for (id, value) in [
+                        ("status.kubernetes", &kind.kubernetes),
+                        ("status.node-image", &kind.node_image),
+                        ("status.features", &kind.features),
+                        ("status.driver-image", &kind.driver_image),
+                        ("status.engine", &kind.engine),
+                    ] {
+                        terminal.line(row(id, value.clone()))?;
+                    }
+                }
                 terminal.line(row("status.profile", record.spec.profile.clone()))?;
                 terminal.line(row("status.kubeconfig", record.kubeconfig.display().to_string()))?;
                 terminal.line(row("status.folder", folder.path.display().to_string()))?;
             }
         }
+    }
+    if let Some(failure) = trouble {
+        crate::ui::failure::render(terminal, &failure);
     }
     if let Some(record) = other {
         terminal.progress(terminal.text("status.other-version", &[("theirs", &record.version), ("ours", &embedded::VERSION)]));
@@ -65,4 +82,21 @@ pub async fn run(app: &App, args: &StatusArgs) -> Result<u8, Failure> {
         terminal.progress(format!("{}: {}", terminal.text("failure.hint", &[]), crate::cluster::error::up_hint(&app.lab)));
         Ok(Kind::NotSatisfied.exit_code())
     }
+}
+
+/// How a lab on kind is, by its containers. An engine that does not answer leaves it unknown, and says why.
+async fn of_containers(app: &App, record: &LabRecord) -> Result<(&'static str, Option<Failure>), Failure> {
+    let there = match crate::cluster::kind::look(&kind::environment(app)?, record).await {
+        Ok(there) => there.containers,
+        Err(error) => return Ok(("unknown", Some(failure(app, error)))),
+    };
+    let made = record.kind.as_ref().map_or(0, |kind| kind.containers.len());
+    let state = match there.len() {
+        _ if made == 0 => "incomplete",
+        0 => "gone",
+        count if count < made => "broken",
+        _ if there.iter().all(|node| node.running) => "running",
+        _ => "stopped",
+    };
+    Ok((state, None))
 }
