@@ -9,3 +9,6 @@ lint-lessons:
     cargo run -- dev lint
 dist:
     cargo build --locked --profile dist
+# Needs Docker (or podman) and kind; the recordings and dra-test-driver are not at hand everywhere.
+real:
+    cargo test --locked --test real -- failure lab chaos context
