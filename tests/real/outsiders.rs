@@ -141,7 +141,7 @@ fn same_answers(world: &mut World) {
         Ran::of(&world.command(&tool("kubectl")).env("KUBECONFIG", &kubeconfig).args(args).output().expect("kubectl starts"))
     };
     let file = world.file("same.yaml", &manifests);
-    let ours = (|| {
+    let ours = {
         kubectl(&["apply", "-f", &file]).ok();
         kubectl(&["wait", "pod/some-gpu", "-n", "same", "--for=jsonpath={.status.phase}=Running", "--timeout=60s"]).ok();
         std::thread::sleep(Duration::from_secs(1));
@@ -150,16 +150,16 @@ fn same_answers(world: &mut World) {
         let folder = std::fs::read_dir(node["cdi"].as_str().expect("a folder")).expect("a folder");
         let spec = folder.filter_map(Result::ok).find(|e| e.file_name().to_string_lossy().contains(&uid)).expect("a spec");
         answers(&kubectl, &std::fs::read_to_string(spec.path()).expect("text"))
-    })();
+    };
     embedded(&["down", "--purge"]).ok();
     let fields = real.as_object().expect("an object");
     let mut same = Vec::new();
     let mut different = Vec::new();
     for (field, value) in fields {
         if *value == ours[field] {
-            same.push(field.as_str())
+            same.push(field.as_str());
         } else {
-            different.push(format!("{field}:\n  real     {value}\n  embedded {}", ours[field]))
+            different.push(format!("{field}:\n  real     {value}\n  embedded {}", ours[field]));
         }
     }
     assert!(different.is_empty(), "{}", different.join("\n"));
