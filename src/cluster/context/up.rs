@@ -176,6 +176,9 @@ pub async fn plan(home: &Home, lab: &str, wanted: &Wanted, images: Images, proxi
     } else {
         let asked = wanted.driver_image.clone().or_else(|| Some(known.driver_image.clone()).filter(|image| !image.is_empty()));
         parameters.image = images.driver_reference(asked, local.as_ref())?;
+        if local.is_some() {
+            parameters.api_server = install::of_api_server(&client).await;
+        }
     }
     let objects = if shares { Vec::new() } else { manifests::objects(Some(&parameters))? };
     let workers: Vec<&survey::Node> = survey.workers().collect();

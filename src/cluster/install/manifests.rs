@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::client::manifests;
 use crate::cluster::ClusterError;
+use crate::cluster::install::address::ApiServer;
 use crate::cluster::install::{DAEMON_SET, LAB_LABEL, NAMESPACE};
 use crate::driver::Profile;
 
@@ -50,6 +51,9 @@ pub struct Parameters {
     /// Labels of the nodes that get a driver, beside those that every node for pods has.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
+    /// Where the driver reaches the API server; `None` is the service `kubernetes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_server: Option<ApiServer>,
 }
 
 impl Parameters {
@@ -63,6 +67,7 @@ impl Parameters {
             profile: ProfileSource::Named("default".to_owned()),
             gpus: None,
             node_selector: BTreeMap::new(),
+            api_server: None,
         }
     }
 }
@@ -167,6 +172,11 @@ fn driver(daemon_set: &mut Value, parameters: &Parameters) {
     if let Some(args) = container["args"].as_array_mut() {
         args.extend(arguments.into_iter().map(Value::from));
     }
+    if let Some(ApiServer { host, port }) = &parameters.api_server {
+        // What every client in a pod goes by; named here, it wins over what the kubelet gives.
+        push(&mut container["env"], json!({"name": "KUBERNETES_SERVICE_HOST", "value": host}));
+        push(&mut container["env"], json!({"name": "KUBERNETES_SERVICE_PORT", "value": port.to_string()}));
+    }
     if matches!(parameters.profile, ProfileSource::Text(_)) {
         push(&mut container["volumeMounts"], json!({"name": "profile", "mountPath": PROFILE_FOLDER, "readOnly": true}));
         push(&mut template["spec"]["volumes"], json!({"name": "profile", "configMap": {"name": "dralab-profile"}}));
@@ -230,7 +240,7 @@ pub fn daemon_set(objects: &[Value]) -> Option<&Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Parameters, ProfileSource, daemon_set, objects, title};
+    use super::{ApiServer, Parameters, ProfileSource, daemon_set, objects, title};
     use crate::cluster::install::LAB_LABEL;
     use serde_json::json;
 
@@ -280,6 +290,7 @@ mod tests {
             profile: ProfileSource::Text("name: x\n".to_owned()),
             gpus: Some(4),
             node_selector: [("pool".to_owned(), "gpu".to_owned())].into(),
+            api_server: Some(ApiServer { host: "172.18.0.3".to_owned(), port: 6443 }),
             ..Parameters::new("x", "registry.example/dralab:1")
         };
         let objects = objects(Some(&parameters)).expect("they read");
@@ -295,6 +306,9 @@ mod tests {
         let container = &spec["containers"][0];
         assert_eq!(container["imagePullPolicy"], "IfNotPresent");
         let args = container["args"].to_string();
+        let env = container["env"].as_array().expect("variables");
+        assert!(env.contains(&json!({"name": "KUBERNETES_SERVICE_HOST", "value": "172.18.0.3"})), "{env:?}");
+        assert!(env.contains(&json!({"name": "KUBERNETES_SERVICE_PORT", "value": "6443"})), "{env:?}");
         assert!(args.contains("--gpus=4") && args.contains("--profile=/etc/dralab/profile.yaml"), "{args}");
         assert!(container["volumeMounts"].as_array().is_some_and(|m| m.iter().any(|m| m["name"] == "profile" && m["readOnly"] == true)));
     }

@@ -3,11 +3,13 @@
 //! | file | its part |
 //! |---|---|
 //! | [`manifests`] | which objects for which backend, with a lab's parameters filled in |
+//! | [`address`] | where the driver reaches the API server |
 //! | [`mod@apply`] | applies them; what is somebody else's is never taken over |
 //! | [`ready`] | waits until the driver runs and every worker's pool is complete |
 //! | [`remove`] | removes exactly what was applied, in an order that leaves nothing stuck |
 //! | [`sharing`] | learners that share one installation |
 
+pub mod address;
 pub mod apply;
 pub mod manifests;
 pub mod ready;
@@ -16,6 +18,7 @@ pub mod sharing;
 #[cfg(test)]
 mod testing;
 
+pub use address::{ApiServer, of_api_server};
 pub use apply::{Installed, ObjectRef, install};
 pub use manifests::{Parameters, ProfileSource, objects};
 pub use ready::{Ready, wait_ready};
