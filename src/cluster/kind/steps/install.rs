@@ -29,8 +29,10 @@ impl Step<Lab> for Install {
 
     fn apply<'a>(&'a self, lab: &'a mut Lab, _: Reporter<'a>) -> BoxFuture<'a, Result<Say, ClusterError>> {
         Box::pin(async move {
-            let parameters = lab.parameters()?;
-            let installed = install::install(&lab.client().await?, Some(&parameters)).await?;
+            let client = lab.client().await?;
+            let mut parameters = lab.parameters()?;
+            parameters.api_server = install::of_api_server(&client).await;
+            let installed = install::install(&client, Some(&parameters)).await?;
             let changed = installed.iter().filter(|one| one.applied != Applied::Unchanged).count();
             lab.write_record()?;
             let id = if changed == 0 { "up.installed-already" } else { "up.installed" };
