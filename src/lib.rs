@@ -12,6 +12,7 @@
 //! | | [`lint`] | selectors and manifests judged before anything runs: verdicts, traps, advice |
 //! | | [`scheduling`] | what the scheduler decides, as a state machine over a snapshot |
 //! | | [`timeline`] | states of a claim and the transitions between them |
+//! | | [`explain`] | why a claim or a pod is as it is, and what would make it fit |
 //! | reaching out | [`client`] | how an API server is reached |
 //! | two machines | [`driver`] | the DRA driver that a kubelet runs |
 //! | | [`embedded`] | a Kubernetes API, scheduler, controllers and node agents in one process |
@@ -29,6 +30,7 @@ pub mod model;
 
 pub mod allocator;
 pub mod cel;
+pub mod explain;
 pub mod lint;
 pub mod scheduling;
 pub mod timeline;

@@ -18,6 +18,19 @@ pub(super) struct DeviceCapacities {
     plain: bool,
 }
 
+/// What is short of a device's capacity.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Shortage {
+    /// The capacity.
+    pub name: String,
+    /// What the request takes of it, rounded as the device's policy says.
+    pub asked: String,
+    /// What is left; `None` if the device has no capacity of that name.
+    pub left: Option<String>,
+    /// The device's policy forbids the amount, whatever is left.
+    pub forbidden: bool,
+}
+
 #[derive(Debug)]
 struct Capacity {
     value: Quantity,
@@ -99,6 +112,31 @@ impl DeviceCapacities {
             }
         }
         Ok(Some(consumed))
+    }
+
+    /// What is short for a request while `used` is consumed, for explanations; `None` if the request fits. Errors as in
+    /// [`Self::fit`].
+    pub(super) fn shortage(
+        &self,
+        wanted: &Wanted<'_>,
+        used: Option<&ConsumedCapacity>,
+        fractions: bool,
+    ) -> Result<Option<Shortage>, String> {
+        if let Some(name) = wanted.keys().find(|name| !self.entries.iter().any(|(own, _)| own == *name)) {
+            return Ok(Some(Shortage { name: (*name).to_owned(), asked: wanted[name].to_string(), left: None, forbidden: false }));
+        }
+        for (name, capacity) in &self.entries {
+            let amount = capacity.amount(wanted.get(name.as_str()), fractions).map_err(|error| format!("capacity {name:?}: {error}"))?;
+            if amount.sign() < 0 {
+                return Err(format!("capacity {name:?}: capacity value is negative"));
+            }
+            let left = used.and_then(|used| used.get(name)).map_or_else(|| capacity.value.clone(), |used| capacity.value.sub(used));
+            let forbidden = capacity.policy.as_ref().is_some_and(|policy| policy.forbids(&amount, fractions));
+            if forbidden || amount > left {
+                return Ok(Some(Shortage { name: name.clone(), asked: amount.to_string(), left: Some(left.to_string()), forbidden }));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether any request without amounts fits while nothing is consumed.

@@ -16,6 +16,7 @@ mod result;
 mod search;
 mod selectors;
 mod state;
+mod survey;
 #[cfg(test)]
 mod testing;
 mod trace;
@@ -29,6 +30,8 @@ use k8s_openapi::api::resource::v1::{AllocationResult, DeviceClass, ResourceClai
 
 pub use self::inventory::Inventory;
 pub use self::state::{AllocatedState, ConsumedCapacity};
+pub use self::capacity::Shortage;
+pub use self::survey::{Obstacle, PoolState, Survey, SurveyedPool, SurveyedRequest};
 pub use self::trace::{Reason, Rejection, Trace};
 pub use crate::model::features::Features;
 

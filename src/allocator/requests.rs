@@ -180,6 +180,11 @@ impl<'a> Planner<'a> {
         Ok(ClaimPlan { claim, requests, constraints })
     }
 
+    /// As [`Self::plan`], without looking for the devices of requests for all: their choices have none.
+    pub(super) fn plan_without_all(&mut self, index: usize, claim: &'a ResourceClaim) -> Result<ClaimPlan<'a>, String> {
+        self.plan(index, claim, |_| Ok(Vec::new()))
+    }
+
     fn check_gates(&self, claim: &ResourceClaim, request: &DeviceRequest) -> Result<(), String> {
         let features = self.allocator.features();
         let alternatives = request.first_available.as_deref().unwrap_or_default();

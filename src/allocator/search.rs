@@ -7,7 +7,8 @@ use std::collections::HashMap;
 
 use k8s_openapi::api::core::v1::Node;
 
-pub(super) use self::check::{fits_capacity, selectable};
+pub(super) use self::check::{fits_capacity, selectable, untolerated};
+pub(super) use self::place::needs_node_operations;
 
 #[cfg(test)]
 use super::constraints::Constraint;
@@ -119,7 +120,6 @@ pub(super) struct Search<'a, 't> {
     selectable: Vec<Option<bool>>,
     counters: Vec<Option<CounterState>>,
     derived: HashMap<(&'a str, DeviceIx), AttributeValue<'static>>,
-    node_operations_optional: bool,
 }
 
 impl<'a, 't> Search<'a, 't> {
@@ -131,7 +131,6 @@ impl<'a, 't> Search<'a, 't> {
         choices: Vec<Choice<'a>>,
         trace: Option<&'t mut Trace>,
     ) -> Self {
-        let declared = node.status.as_ref().and_then(|status| status.declared_features.as_deref()).unwrap_or_default();
         Self {
             allocator,
             inventory: &allocator.inventory,
@@ -148,7 +147,6 @@ impl<'a, 't> Search<'a, 't> {
             selectable: vec![None; choices.len() * view.candidates.len()],
             counters: view.pools.iter().map(|_| None).collect(),
             derived: HashMap::new(),
-            node_operations_optional: declared.iter().any(|feature| feature == "DRAOptionalNodeOperations"),
             claims,
             choices,
         }

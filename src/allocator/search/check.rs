@@ -1,7 +1,7 @@
 //! What is checked of a candidate before it is placed.
 
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::api::resource::v1::ResourceClaim;
+use k8s_openapi::api::resource::v1::{DeviceTaint, ResourceClaim};
 
 use super::{Search, Stop};
 use crate::allocator::inventory::{DeviceIx, Inventory};
@@ -103,10 +103,8 @@ pub(in crate::allocator) fn fits_capacity(
     capacities.fit(&choice.wanted, used, inventory.features.has(Feature::FractionalCapacityRange))
 }
 
-pub(super) fn untolerated(inventory: &Inventory, choice: &Choice<'_>, device: DeviceIx) -> Option<Reason> {
+/// The first taint that keeps the choice from the device.
+pub(in crate::allocator) fn untolerated<'a>(inventory: &'a Inventory, choice: &Choice<'_>, device: DeviceIx) -> Option<&'a DeviceTaint> {
     let taints = inventory.device(device).taints.as_deref().unwrap_or_default();
-    let bad = taints
-        .iter()
-        .find(|taint| blocks_allocation(taint) && !choice.tolerations.iter().any(|toleration| tolerates(toleration, taint)))?;
-    Some(Reason::Taint { key: bad.key.clone() })
+    taints.iter().find(|taint| blocks_allocation(taint) && !choice.tolerations.iter().any(|toleration| tolerates(toleration, taint)))
 }

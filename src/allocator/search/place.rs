@@ -1,9 +1,11 @@
 //! Placing a device, and taking it back exactly.
 
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::resource::v1::DeviceAttribute;
 
 use super::check::untolerated;
 use super::{Placed, Search, Stop};
+use crate::allocator::Allocator;
 use crate::allocator::counters::Taken;
 use crate::allocator::inventory::DeviceIx;
 use crate::allocator::pools::{Candidate, CandidateIx};
@@ -14,20 +16,21 @@ use crate::allocator::trace::Reason;
 use crate::model::attribute::{AttributeValue, lookup};
 use crate::model::features::Feature;
 
-impl<'a> Search<'a, '_> {
-    /// Whether the slice asks for node operations to be skipped and the node cannot do that.
-    pub(super) fn needs_node_operations(&self, device: DeviceIx) -> bool {
-        let skip = self.inventory.slice_of(device).spec().skip_node_operations.as_deref().unwrap_or_default();
-        if skip.is_empty() {
-            return false;
-        }
-        if self.inventory.features.has(Feature::OptionalNodeOperations) {
-            return !self.node_operations_optional;
-        }
-        // The allocator that kube-scheduler uses as long as nothing experimental is on does not know the field.
-        self.allocator.is_experimental()
+/// Whether the slice asks for node operations to be skipped and the node cannot do that.
+pub(in crate::allocator) fn needs_node_operations(allocator: &Allocator, node: &Node, device: DeviceIx) -> bool {
+    let skip = allocator.inventory.slice_of(device).spec().skip_node_operations.as_deref().unwrap_or_default();
+    if skip.is_empty() {
+        return false;
     }
+    if allocator.features().has(Feature::OptionalNodeOperations) {
+        let declared = node.status.as_ref().and_then(|status| status.declared_features.as_deref()).unwrap_or_default();
+        return !declared.iter().any(|feature| feature == "DRAOptionalNodeOperations");
+    }
+    // The allocator that kube-scheduler uses as long as nothing experimental is on does not know the field.
+    allocator.is_experimental()
+}
 
+impl<'a> Search<'a, '_> {
     /// Places a selectable device, if nothing speaks against it. `must` is for allocation mode All, where a constraint
     /// that is not satisfied is an error.
     pub(super) fn place(&mut self, choice: usize, candidate: CandidateIx, must: bool) -> Result<bool, Stop> {
@@ -39,7 +42,7 @@ impl<'a> Search<'a, '_> {
             self.reject(choice, candidate, Reason::InUse);
             return Ok(false);
         }
-        if self.needs_node_operations(device) {
+        if needs_node_operations(self.allocator, self.node, device) {
             self.reject(choice, candidate, Reason::NodeOperations);
             return Ok(false);
         }
@@ -100,9 +103,9 @@ impl<'a> Search<'a, '_> {
         must: bool,
     ) -> Result<Result<Option<ConsumedCapacity>, Reason>, Stop> {
         if self.inventory.features.has(Feature::DeviceTaints)
-            && let Some(reason) = untolerated(self.inventory, &self.choices[choice], device)
+            && let Some(taint) = untolerated(self.inventory, &self.choices[choice], device)
         {
-            return Ok(Err(reason));
+            return Ok(Err(Reason::Taint { key: taint.key.clone() }));
         }
         let claim = self.choices[choice].claim;
         for number in 0..self.claims[claim].constraints.len() {
