@@ -1,7 +1,7 @@
 //! What commands share: the environment, folders, terminal, and how to reach the lab.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kube::Client;
 
@@ -131,6 +131,41 @@ impl App {
     pub fn kubectl_word(&self) -> &'static str {
         let path = self.environment.path("PATH").unwrap_or_default();
         if std::env::split_paths(&path).any(|dir| dir.join("kubectl").is_file()) { "kubectl" } else { "dralab" }
+    }
+
+    /// The kubeconfig that has the context: the one that was named, else of `KUBECONFIG` or `~/.kube/config` the first that has it.
+    ///
+    /// # Errors
+    /// When none has it.
+    pub fn kubeconfig(&self, context: Option<&str>, named: Option<&Path>) -> Result<PathBuf, Failure> {
+        if let Some(path) = named {
+            return Ok(self.environment.current_dir.as_deref().map_or_else(|| path.to_path_buf(), |dir| dir.join(path)));
+        }
+        let home = self.environment.path("HOME").map(|home| home.join(".kube/config"));
+        let listed: Vec<PathBuf> = match self.environment.path("KUBECONFIG") {
+            Some(list) => std::env::split_paths(&list).filter(|p| !p.as_os_str().is_empty()).collect(),
+            None => home.into_iter().collect(),
+        };
+        let has = |path: &&PathBuf| {
+            let file = kube::config::Kubeconfig::read_from(path).ok();
+            file.is_some_and(|file| context.is_none_or(|wanted| file.contexts.iter().any(|c| c.name == wanted)))
+        };
+        if let Some(path) = listed.iter().find(has) {
+            return Ok(path.clone());
+        }
+        let looked = listed.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
+        let name = context.unwrap_or_default();
+        Err(Failure::new(Kind::Usage, "DL-DOC-02", format!("no context \"{name}\" in {looked}"))
+            .hint("see which there are: `kubectl config get-contexts`"))
+    }
+
+    /// The width to fold at: the terminal's, within bounds that read well.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        let told = self.environment.variable("COLUMNS").and_then(|c| c.parse().ok());
+        let asked = || console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+        let columns = told.or_else(|| if self.environment.stdout_is_terminal { asked() } else { None });
+        columns.unwrap_or(100).clamp(50, 120)
     }
 
     /// The proxies of the environment.

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use k8s_openapi::api::core::v1::Toleration;
+
 use super::cause::Cause;
 use super::finding::Cure;
 use super::names::{Names, nearest, used};
@@ -11,13 +13,15 @@ use super::problem::{Edit, Problem, RequestRef, constraints_of, is_of};
 use super::selector::{FalsePart, false_parts};
 use crate::allocator::{Obstacle, Outcome};
 use crate::model::ids::DeviceId;
-use crate::scheduling::view::Key;
+use crate::scheduling::filters;
+use crate::scheduling::snapshot::Usage;
+use crate::scheduling::view::{Key, NodeView, PodView};
 
 /// How many suggestions are made.
 const MOST: usize = 5;
 
 /// What is known besides the problem.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Known<'a> {
     /// The names that are published.
     pub names: &'a Names,
@@ -361,4 +365,43 @@ fn literal_of_kind(text: &str, value: &str) -> Option<String> {
         return Some(text[at..].chars().take_while(char::is_ascii_digit).collect());
     }
     None
+}
+
+/// Changes of the pod or the node after which kube-scheduler's other filters let the pod onto a node whose devices would
+/// do; each tried with the filters themselves.
+#[must_use]
+pub fn of_node(pod: &PodView, node: &NodeView, usage: Option<&Usage>, devices: &[String]) -> Vec<Cure> {
+    let mut cures = Vec::new();
+    let passes = |pod: &PodView, node: &NodeView| filters::check(pod, node, usage).is_none();
+    let mut add = |change: &'static str, values: &[(&'static str, String)], command: Option<String>| {
+        cures.push(Cure {
+            change,
+            message: String::new(),
+            values: values.iter().cloned().collect(),
+            node: node.name.clone(),
+            devices: devices.to_vec(),
+            command,
+        });
+    };
+    let mut open = pod.clone();
+    (open.node_selector, open.required) = (BTreeMap::new(), None);
+    if passes(&open, node) {
+        add("node-selector", &[], None);
+    }
+    if let Some(taint) = filters::untolerated(pod, &node.taints) {
+        let mut tolerant = pod.clone();
+        tolerant.tolerations.push(Toleration { operator: Some("Exists".to_owned()), key: Some(taint.key.clone()), ..Toleration::default() });
+        if passes(&tolerant, node) {
+            add("tolerate-node", &[("taint", format!("{}:{}", taint.key, taint.effect))], None);
+        }
+    }
+    if node.unschedulable {
+        let mut ready = node.clone();
+        ready.unschedulable = false;
+        ready.taints.retain(|taint| taint.key != "node.kubernetes.io/unschedulable");
+        if passes(pod, &ready) {
+            add("uncordon", &[], Some(format!("kubectl uncordon {}", node.name)));
+        }
+    }
+    cures
 }

@@ -19,7 +19,7 @@ use crate::model::quantity::Quantity;
 const LISTED: usize = 4;
 
 /// What is known besides the problem.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Around<'a> {
     /// The names that are published in the cluster.
     pub names: &'a Names,
@@ -236,9 +236,9 @@ impl Teller<'_> {
                 }
             }
         }
-        let mut parts: Vec<String> = values.iter().map(|(value, count)| format!("{value} ×{count}")).collect();
+        let mut parts: Vec<String> = values.iter().map(|(value, count)| format!("{value} ({count})")).collect();
         if without > 0 {
-            parts.push(format!("– ×{without}"));
+            parts.push(format!("unset ({without})"));
         }
         let finding = Finding::new(Reason::ConstraintUnmet)
             .with("constraint", number)
@@ -311,7 +311,7 @@ impl Teller<'_> {
         let finding = Finding::new(Reason::CountersShort).with("pool", pool).with("node", self.node());
         match nearest {
             Some((_, device, short)) => {
-                finding.with("device", device).with("short", list(short)).with("users", if users.is_empty() { "–".to_owned() } else { list(users) })
+                finding.with("device", device).with("short", list(short)).with("users", if users.is_empty() { "-".to_owned() } else { list(users) })
             }
             None => {
                 let left = left.iter().map(|((set, name), left)| format!("{set}/{name}: {left}"));
@@ -430,7 +430,7 @@ impl Teller<'_> {
 
 /// `memory is 80Gi on 8 devices`.
 fn part_finding(part: &FalsePart, expression: &str, reason: Reason) -> Finding {
-    let seen = part.seen.iter().map(|seen| format!("{} = {} ×{}", short(&seen.what), seen.value, seen.devices));
+    let seen = part.seen.iter().map(|seen| format!("{} = {} ({})", short(&seen.what), seen.value, seen.devices));
     let finding = Finding::new(reason).with("part", &part.text).with("devices", part.devices);
     let finding = if part.seen.is_empty() { finding.variant("part-bare") } else { finding.with("values", list(seen)).variant("part") };
     if part.text == expression && part.seen.is_empty() { finding.variant("part-whole") } else { finding }

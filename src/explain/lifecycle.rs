@@ -195,7 +195,7 @@ fn claim_problem(objects: &Objects, pod: &PodView, claim: &ResourceClaim, genera
         return Some(fill(Reason::ClaimEarlierPod).with("uid", &owner.uid).with("pod-uid", pod.uid().as_str()));
     }
     if generated && owner.is_none_or(|owner| owner.uid != pod.uid().as_str()) {
-        return Some(fill(Reason::ClaimNotOwned).with("owner", owner.map_or("–", |owner| &owner.name)));
+        return Some(fill(Reason::ClaimNotOwned).with("owner", owner.map_or("-", |owner| &owner.name)));
     }
     let earlier = reserved_for(claim).iter().find(|consumer| consumer.name == pod.key().name && consumer.uid != pod.uid().as_str());
     if allocation(claim).is_some() && !is_reserved_for(claim, pod.uid().as_str()) && !can_be_reserved(claim) {

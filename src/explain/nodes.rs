@@ -53,7 +53,7 @@ pub struct Answers {
 }
 
 /// What is asked of the nodes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Question<'a> {
     /// The objects.
     pub objects: &'a Objects,

@@ -72,8 +72,12 @@ impl Objects {
         let mut all = Objects { features, snapshot: Snapshot::new(features), ..Objects::default() };
         let mut slices: BTreeMap<String, Arc<ResourceSlice>> = BTreeMap::new();
         let mut rules = Vec::new();
-        for (number, mut object) in objects.into_iter().enumerate() {
-            complete(&mut object, number);
+        let mut objects = objects;
+        for (number, object) in objects.iter_mut().enumerate() {
+            complete(object, number);
+        }
+        claims_of_templates(&mut objects);
+        for object in objects {
             let kind = object["kind"].as_str().unwrap_or_default().to_owned();
             let fault = |reason: String, object: &Value| ObjectError { kind: kind.clone(), key: key_of(object), reason };
             match kind.as_str() {
@@ -211,6 +215,35 @@ pub(super) fn event_time(event: &Value) -> &str {
     .into_iter()
     .find_map(Value::as_str)
     .unwrap_or_default()
+}
+
+/// What the resourceclaim controller would make for pods of files: a claim for each entry that names a template which is
+/// there. Pods of a cluster have uids, and their claims are there or are not.
+fn claims_of_templates(objects: &mut Vec<Value>) {
+    let is = |object: &Value, kind: &str| object["kind"] == kind;
+    let of_file = |object: &Value| object["metadata"]["uid"].as_str().is_some_and(|uid| uid.starts_with("file:"));
+    let templates: HashMap<Key, Value> =
+        objects.iter().filter(|o| is(o, "ResourceClaimTemplate")).map(|o| (key_of(o), o["spec"]["spec"].clone())).collect();
+    let mut made = Vec::new();
+    for pod in objects.iter_mut().filter(|object| is(object, "Pod") && of_file(object) && object["status"].is_null()) {
+        let (key, uid) = (key_of(pod), pod["metadata"]["uid"].clone());
+        let mut statuses = Vec::new();
+        for entry in pod["spec"]["resourceClaims"].as_array().into_iter().flatten() {
+            let (Some(name), Some(template)) = (entry["name"].as_str(), entry["resourceClaimTemplateName"].as_str()) else { continue };
+            let Some(spec) = templates.get(&Key::new(&key.namespace, template)) else { continue };
+            let claim = format!("{}-{name}", key.name);
+            statuses.push(json!({"name": name, "resourceClaimName": claim}));
+            made.push(json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "spec": spec, "metadata": {
+                "name": claim, "namespace": key.namespace, "uid": format!("file:{}/{claim}", key.namespace),
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": key.name, "uid": uid, "controller": true}]}}));
+        }
+        if !statuses.is_empty()
+            && let Some(fields) = pod.as_object_mut()
+        {
+            fields.insert("status".to_owned(), json!({"resourceClaimStatuses": statuses}));
+        }
+    }
+    objects.extend(made);
 }
 
 /// A node of a file that says nothing of its room has enough of it.

@@ -220,6 +220,13 @@ fn ask_nodes(objects: &Objects, pod: Option<&PodView>, claims: &[Arc<ResourceCla
     {
         into.cures = cures::find(problem, cause, Known { names: &names, users: &users });
     }
+    // A node that only the other filters keep out.
+    let kept_out = answers.groups.iter().find(|group| group.blocked.is_some() && group.cause.is_none() && !group.devices.is_empty());
+    if let (Some(group), Some(pod), false) = (kept_out, pod, into.satisfied)
+        && let Some(node) = objects.snapshot.nodes().get(&group.told.node)
+    {
+        into.cures.extend(cures::of_node(pod, node, objects.snapshot.usage(&node.name), &group.devices));
+    }
     for claim in claims {
         let expressions = super::problem::requests_of(claim)
             .iter()

@@ -164,7 +164,7 @@ fn one(terminal: &Terminal, check: &Check, finding: &Finding, columns: usize) ->
 }
 
 /// Writes a text after a lead, and the lines that follow indented.
-fn folded(terminal: &Terminal, lead: &str, indent: usize, text: &str, columns: usize) -> Result<(), Failure> {
+pub(super) fn folded(terminal: &Terminal, lead: &str, indent: usize, text: &str, columns: usize) -> Result<(), Failure> {
     for (index, line) in fold(text, columns.saturating_sub(indent).max(20)).into_iter().enumerate() {
         if index == 0 {
             terminal.line(format!("{lead}{line}"))?;
@@ -176,7 +176,7 @@ fn folded(terminal: &Terminal, lead: &str, indent: usize, text: &str, columns: u
 }
 
 /// Folds a text by display width: at spaces, and between wide characters, but not before what closes.
-fn fold(text: &str, columns: usize) -> Vec<String> {
+pub(super) fn fold(text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for paragraph in text.lines() {
         let mut line = String::new();

@@ -2,9 +2,11 @@
 
 pub mod ask;
 pub mod doctor;
+pub mod explain;
 pub mod failure;
 pub mod lesson;
 pub mod markdown;
+pub mod reasons;
 pub mod selector;
 pub mod steps;
 pub mod table;

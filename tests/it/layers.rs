@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cases", &["base", "model", "cel", "allocator"]),
     ("lessons", &["base", "model", "cel", "timeline", "client"]),
     ("doctor", &["base", "model", "cel", "client", "cluster", "driver"]),
-    ("ui", &["base", "model", "lint", "timeline", "client", "lessons", "doctor", "cluster", "cases"]),
+    ("ui", &["base", "model", "lint", "timeline", "explain", "client", "lessons", "doctor", "cluster", "cases"]),
     (
         "cli",
         &[
@@ -32,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "lint",
             "scheduling",
             "timeline",
+            "explain",
             "client",
             "driver",
             "embedded",

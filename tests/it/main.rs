@@ -17,6 +17,8 @@ mod cel_conditions;
 mod cel_hostile;
 mod cli;
 mod driver;
+mod explain_cases;
+mod explain_pain;
 mod kind;
 mod layers;
 mod lessons;

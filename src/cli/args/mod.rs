@@ -4,6 +4,7 @@ mod asking;
 mod builders;
 mod cluster;
 mod doctor;
+mod explain;
 mod lab;
 mod lesson;
 mod objects;
@@ -12,6 +13,7 @@ pub use asking::*;
 pub use builders::*;
 pub use cluster::*;
 pub use doctor::*;
+pub use explain::*;
 pub use lab::*;
 pub use lesson::*;
 pub use objects::*;
@@ -154,6 +156,8 @@ pub enum Command {
     Events(EventsArgs),
     /// Ask the devices a selector: verdict, cost, who matches, and the traps in it
     Cel(CelArgs),
+    /// Why a claim or a pod is as it is, device by device, and what would make it fit
+    Explain(ExplainArgs),
     /// The DRA driver
     #[command(subcommand)]
     Driver(DriverCommand),

@@ -1,7 +1,5 @@
 //! `doctor`: gathers the facts, runs the checks, and shows what they found.
 
-use std::path::PathBuf;
-
 use kube::Client;
 
 use crate::base::clock::SystemClock;
@@ -36,7 +34,7 @@ pub async fn run(app: &App, args: &DoctorArgs) -> Result<u8, Failure> {
     match args.output {
         Format::Json => terminal.line(ui::doctor::as_json(terminal, &facts, &report).to_string())?,
         Format::Text => {
-            ui::doctor::render(terminal, &facts, &report, columns(app))?;
+            ui::doctor::render(terminal, &facts, &report, app.columns())?;
             footer(app, args, &facts, &report)?;
         }
     }
@@ -67,7 +65,7 @@ async fn facts(app: &App, args: &DoctorArgs) -> Result<Facts, Failure> {
 /// The cluster to examine: the one that was named, else the lab's where it is up.
 async fn target(app: &App, args: &DoctorArgs) -> Result<Part<(Client, String)>, Failure> {
     if args.context.is_some() || args.kubeconfig.is_some() {
-        let path = kubeconfig(app, args)?;
+        let path = app.kubeconfig(args.context.as_deref(), args.kubeconfig.as_deref())?;
         let client = connect::by_kubeconfig(&path, args.context.as_deref(), &app.proxies()).await.map_err(Failure::from)?;
         let name = args.context.clone().unwrap_or_else(|| path.display().to_string());
         return Ok(Ok((client, name)));
@@ -84,37 +82,6 @@ async fn target(app: &App, args: &DoctorArgs) -> Result<Part<(Client, String)>, 
         Ok(client) => Ok(Ok((client, record.server))),
         Err(error) => Ok(Err(Blind::because(error))),
     }
-}
-
-/// The kubeconfig that has the context: the one that was named, else of `KUBECONFIG` or `~/.kube/config` the first that has it.
-fn kubeconfig(app: &App, args: &DoctorArgs) -> Result<PathBuf, Failure> {
-    if let Some(path) = &args.kubeconfig {
-        return Ok(app.environment.current_dir.as_deref().map_or_else(|| path.clone(), |dir| dir.join(path)));
-    }
-    let home = app.environment.path("HOME").map(|home| home.join(".kube/config"));
-    let listed: Vec<PathBuf> = match app.environment.path("KUBECONFIG") {
-        Some(list) => std::env::split_paths(&list).filter(|p| !p.as_os_str().is_empty()).collect(),
-        None => home.into_iter().collect(),
-    };
-    let has = |path: &&PathBuf| {
-        let file = kube::config::Kubeconfig::read_from(path).ok();
-        file.is_some_and(|file| args.context.as_ref().is_none_or(|wanted| file.contexts.iter().any(|c| c.name == *wanted)))
-    };
-    if let Some(path) = listed.iter().find(has) {
-        return Ok(path.clone());
-    }
-    let looked = listed.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
-    let name = args.context.as_deref().unwrap_or_default();
-    Err(Failure::new(Kind::Usage, "DL-DOC-02", format!("no context \"{name}\" in {looked}"))
-        .hint("see which there are: `kubectl config get-contexts`"))
-}
-
-/// The width to fold at: the terminal's, within bounds that read well.
-fn columns(app: &App) -> usize {
-    let told = app.environment.variable("COLUMNS").and_then(|c| c.parse().ok());
-    let asked = || console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
-    let columns = told.or_else(|| if app.environment.stdout_is_terminal { asked() } else { None });
-    columns.unwrap_or(100).clamp(50, 120)
 }
 
 /// The counts, and the one next step.

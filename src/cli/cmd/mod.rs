@@ -7,6 +7,7 @@ pub mod dev;
 pub mod devices;
 pub mod doctor;
 pub mod driver;
+pub mod explain;
 pub mod generate;
 pub mod lab;
 pub mod lesson;
@@ -30,6 +31,7 @@ pub async fn run(app: &App, command: Command) -> Result<u8, Failure> {
         Command::Down(args) => lab::down(app, &args).await,
         Command::Status(args) => lab::status::run(app, &args).await,
         Command::Doctor(args) => doctor::run(app, &args).await,
+        Command::Explain(args) => explain::run(app, &args).await,
         Command::Env => lab::env(app),
         Command::Kubectl(args) => lab::kubectl(app, &args).await,
         Command::LabProcess(args) => lab::embedded::process(app, &args).await,
@@ -75,6 +77,7 @@ pub fn answers_in_json(command: &Command) -> bool {
     match command {
         Command::Status(args) => args.output == Format::Json,
         Command::Doctor(args) => args.output == Format::Json,
+        Command::Explain(args) => args.output == crate::cli::args::ExplainOutput::Json,
         Command::Verify(args) => args.output == Format::Json,
         Command::Cel(args) => args.output == Format::Json,
         Command::Version(args) => args.output == Format::Json,
