@@ -33,9 +33,11 @@ fn cluster(nodes: usize, exactly: &Value, busy: impl Fn(usize) -> usize) -> Vec<
                 "attributes": {"model": {"string": "LATEST-GPU-MODEL"}, "index": {"int": index}, "driverVersion": {"version": "1.0.0"}, "numa": {"int": index / 4}}})
         };
         objects.push(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "uid": node, "labels": {"kubernetes.io/hostname": node}}}));
-        objects.push(json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": format!("{node}-s"), "uid": node},
+        objects.push(
+            json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": format!("{node}-s"), "uid": node},
             "spec": {"driver": "gpu.example.com", "nodeName": node, "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-                "devices": (0..8).map(device).collect::<Vec<_>>()}}));
+                "devices": (0..8).map(device).collect::<Vec<_>>()}}),
+        );
         let results: Vec<Value> = (0..busy(number))
             .map(|index| json!({"request": "r", "driver": "gpu.example.com", "pool": node, "device": format!("gpu-{index}")}))
             .collect();
@@ -77,7 +79,11 @@ fn main() {
             let claims = [Arc::clone(objects.claim(&Key::new("default", "c")).expect("the claim"))];
             let started = Instant::now();
             let allocator = Allocator::new(objects.features, &objects.slices, &objects.classes, state);
-            let fits = objects.snapshot.nodes().values().filter(|node| matches!(allocator.allocate(&node.node, &claims).0, dralab::allocator::Outcome::Fits(_)));
+            let fits = objects
+                .snapshot
+                .nodes()
+                .values()
+                .filter(|node| matches!(allocator.allocate(&node.node, &claims).0, dralab::allocator::Outcome::Fits(_)));
             assert_eq!(fits.count(), 0);
             asking.push(started.elapsed().as_secs_f64() * 1000.0);
         }

@@ -28,9 +28,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::resource::v1::{AllocationResult, DeviceClass, ResourceClaim, ResourceSlice};
 
+pub use self::capacity::Shortage;
 pub use self::inventory::Inventory;
 pub use self::state::{AllocatedState, ConsumedCapacity};
-pub use self::capacity::Shortage;
 pub use self::survey::{Obstacle, PoolState, Survey, SurveyedPool, SurveyedRequest};
 pub use self::trace::{Reason, Rejection, Trace};
 pub use crate::model::features::Features;

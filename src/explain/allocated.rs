@@ -37,23 +37,25 @@ pub fn devices(objects: &Objects, claim: &ResourceClaim) -> Vec<Held> {
             };
             let Some(survey) = &survey else { return told };
             let Some(request) = survey.requests.iter().find(|request| request.name == result.request) else { return told };
-            let place = survey.devices.iter().position(|id| {
-                *id.device == *result.device && *id.pool.pool == *result.pool && *id.pool.driver == *result.driver
-            });
+            let place = survey
+                .devices
+                .iter()
+                .position(|id| *id.device == *result.device && *id.pool.pool == *result.pool && *id.pool.driver == *result.driver);
             told.place = place.map(|place| place + 1);
             let mut stages: BTreeMap<(u8, &'static str), Vec<String>> = BTreeMap::new();
             for (id, obstacle) in survey.devices.iter().zip(&request.obstacles).take(place.unwrap_or_default()) {
                 let (order, name, which) = match obstacle {
                     Some(obstacle) => stage(obstacle),
-                    None if taken_before(number, &id.device) => (20, "taken-by-this-claim", String::new()),
-                    None => (21, "free-now", String::new()),
+                    None if taken_before(number, &id.device) => continue,
+                    None => (20, "free-now", String::new()),
                 };
-                let by: Vec<String> = objects.holders(id).iter().filter(|key| **key != key_of_claim(claim)).map(ToString::to_string).collect();
+                let by: Vec<String> =
+                    objects.holders(id).iter().filter(|key| **key != key_of_claim(claim)).map(ToString::to_string).collect();
                 let which = if name == "in-use" && !by.is_empty() { by.join(", ") } else { which };
                 let shown = if which.is_empty() { id.device.to_string() } else { format!("{} ({which})", id.device) };
                 stages.entry((order, name)).or_default().push(shown);
             }
-            let mut left = place.unwrap_or_default();
+            let mut left: usize = stages.values().map(Vec::len).sum();
             told.passed_over = stages
                 .into_iter()
                 .map(|((_, stage), devices)| {

@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::problem::{Edit, Problem, constraints_of, requests_of};
+use super::edit::Edit;
+use super::problem::{Problem, constraints_of, requests_of};
 use crate::allocator::{Outcome, PoolState};
 use crate::model::features::{Feature, Features};
 use crate::model::ids::DeviceId;
@@ -36,16 +37,22 @@ pub fn find(problem: &Problem) -> Option<Cause> {
         return Some(Cause { edits: vec![first.clone()], others });
     }
     let mut kept: Vec<bool> = vec![true; candidates.len()];
-    let chosen = |kept: &[bool]| -> Vec<Edit> {
-        candidates.iter().zip(kept).filter(|(_, kept)| **kept).map(|(edit, _)| edit.clone()).collect()
-    };
+    let chosen =
+        |kept: &[bool]| -> Vec<Edit> { candidates.iter().zip(kept).filter(|(_, kept)| **kept).map(|(edit, _)| edit.clone()).collect() };
     if !problem.fits_with(&chosen(&kept)) {
         return Some(Cause::default());
     }
-    for index in (0..candidates.len()).rev() {
-        kept[index] = false;
-        if !problem.fits_with(&chosen(&kept)) {
-            kept[index] = true;
+    // Changes may get in each other's way, so that one is not needed any more once another is gone: again until none goes.
+    loop {
+        let before = kept.iter().filter(|kept| **kept).count();
+        for index in (0..candidates.len()).rev().filter(|index| kept[*index]).collect::<Vec<_>>() {
+            kept[index] = false;
+            if !problem.fits_with(&chosen(&kept)) {
+                kept[index] = true;
+            }
+        }
+        if kept.iter().filter(|kept| **kept).count() == before {
+            break;
         }
     }
     Some(Cause { edits: chosen(&kept), others: Vec::new() })
@@ -70,6 +77,9 @@ pub fn candidates(problem: &Problem) -> Vec<Edit> {
         }
     }
     pools(problem, &mut edits);
+    let amounts =
+        |of: &&super::problem::RequestRef| problem.asked(of).is_some_and(|asked| asked.capacity.is_some_and(|all| !all.is_empty()));
+    edits.extend(requests.iter().filter(amounts).cloned().map(Edit::LeastCapacity));
     in_use(problem, &mut edits);
     let taints: BTreeSet<&str> = problem
         .devices()
@@ -121,11 +131,15 @@ fn gates(problem: &Problem, edits: &mut Vec<Edit>) {
     let asked = || problem.requests().into_iter().collect::<Vec<_>>();
     let any_asked = |test: &dyn Fn(super::problem::Asked<'_>) -> bool| asked().iter().filter_map(|of| problem.asked(of)).any(test);
     let any_device = |test: &dyn Fn(&k8s_openapi::api::resource::v1::Device) -> bool| problem.devices().any(|(_, device)| test(device));
-    let alternatives = problem.claims.iter().flat_map(|claim| requests_of(claim)).any(|r| r.first_available.as_ref().is_some_and(|l| !l.is_empty()));
+    let alternatives =
+        problem.claims.iter().flat_map(|claim| requests_of(claim)).any(|r| r.first_available.as_ref().is_some_and(|l| !l.is_empty()));
     let needed: [(Feature, bool); 8] = [
         (Feature::PrioritizedList, alternatives),
         (Feature::AdminAccess, any_asked(&|asked| asked.admin.is_some())),
-        (Feature::ConsumableCapacity, any_asked(&|asked| asked.has_capacity) || any_device(&|d| d.allow_multiple_allocations == Some(true))),
+        (
+            Feature::ConsumableCapacity,
+            any_asked(&|asked| asked.has_capacity) || any_device(&|d| d.allow_multiple_allocations == Some(true)),
+        ),
         (Feature::DerivedAttributes, any_asked(&|asked| asked.derived)),
         (
             Feature::PartitionableDevices,
@@ -140,7 +154,9 @@ fn gates(problem: &Problem, edits: &mut Vec<Edit>) {
         (
             Feature::ListTypeAttributes,
             any_device(&|d| {
-                let lists = |a: &k8s_openapi::api::resource::v1::DeviceAttribute| a.ints.is_some() || a.strings.is_some() || a.bools.is_some() || a.versions.is_some();
+                let lists = |a: &k8s_openapi::api::resource::v1::DeviceAttribute| {
+                    a.ints.is_some() || a.strings.is_some() || a.bools.is_some() || a.versions.is_some()
+                };
                 d.attributes.iter().flatten().any(|(_, attribute)| lists(attribute))
             }),
         ),

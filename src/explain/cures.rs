@@ -7,10 +7,12 @@ use std::fmt::Display;
 use k8s_openapi::api::core::v1::Toleration;
 
 use super::cause::Cause;
+use super::edit::Edit;
 use super::finding::Cure;
-use super::names::{Names, nearest, used};
-use super::problem::{Edit, Problem, RequestRef, constraints_of, is_of};
-use super::selector::{FalsePart, false_parts};
+use super::names::{Names, nearest};
+use super::problem::{Problem, RequestRef, constraints_of, is_of};
+use super::rewrite::{guarded, renamed, with_seen};
+use super::selector::false_parts;
 use crate::allocator::{Obstacle, Outcome};
 use crate::model::ids::DeviceId;
 use crate::scheduling::filters;
@@ -112,7 +114,7 @@ impl Trial<'_> {
                     self.free(&held);
                 }
             }
-            Edit::NoCapacity(of) => self.capacity(of, same),
+            Edit::LeastCapacity(of) | Edit::NoCapacity(of) => self.capacity(of),
             Edit::Count(of, _) => self.count(of),
             Edit::DropSelector { request, of_class: false, number } => self.selector(request, *number, same),
             Edit::DropSelector { request, of_class: true, .. } => {
@@ -196,15 +198,21 @@ impl Trial<'_> {
 
     fn constraint(&mut self, claim: usize, number: usize, drop: &[Edit]) {
         let constraints = self.problem.claims.get(claim).map(|claim| constraints_of(claim)).unwrap_or_default();
-        let attribute = constraints.get(number).and_then(|c| c.match_attribute.clone().or_else(|| c.distinct_attribute.clone())).unwrap_or_default();
+        let attribute =
+            constraints.get(number).and_then(|c| c.match_attribute.clone().or_else(|| c.distinct_attribute.clone())).unwrap_or_default();
         let own = Names::of(self.problem.slices.iter().map(|slice| &**slice));
         if let Some(near) = own.constraint(&attribute).and_then(|finding| finding.values.get("nearest").cloned()) {
-            self.try_it("constrain-by", &[Edit::ConstrainBy(claim, number, near.clone())], &[("attribute", &near), ("instead", &attribute)], None);
+            self.try_it(
+                "constrain-by",
+                &[Edit::ConstrainBy(claim, number, near.clone())],
+                &[("attribute", &near), ("instead", &attribute)],
+                None,
+            );
         }
         self.try_it("drop-constraint", drop, &[("number", &number), ("attribute", &attribute)], None);
     }
 
-    fn capacity(&mut self, of: &RequestRef, none: &[Edit]) {
+    fn capacity(&mut self, of: &RequestRef) {
         let survey = self.problem.with(&self.base).allocator().survey(&self.problem.node, &self.problem.claims).ok();
         let request = survey.iter().flat_map(|survey| &survey.requests).find(|r| r.claim == of.claim && r.name == of.request);
         let mut lefts: Vec<(String, String)> = request
@@ -226,7 +234,7 @@ impl Trial<'_> {
                 return;
             }
         }
-        self.try_it("no-capacity", none, &[("request", &of.request)], None);
+        self.try_it("no-capacity", &[Edit::NoCapacity(of.clone())], &[("request", &of.request)], None);
     }
 
     /// The largest number that fits.
@@ -243,11 +251,12 @@ impl Trial<'_> {
 
     fn selector(&mut self, of: &RequestRef, number: usize, drop: &[Edit]) {
         let Some(asked) = self.problem.asked(of) else { return };
-        let Some(expression) = asked.selectors.get(number).and_then(|selector| selector.cel.as_ref()).map(|cel| cel.expression.clone()) else {
+        let Some(expression) = asked.selectors.get(number).and_then(|selector| selector.cel.as_ref()).map(|cel| cel.expression.clone())
+        else {
             return;
         };
         let mut tried = false;
-        for rewritten in self.renamed(&expression).into_iter().chain(guarded(&expression)) {
+        for rewritten in renamed(self.known.names, &expression).into_iter().chain(guarded(&expression)) {
             tried |= self.select(of, number, rewritten);
         }
         let survey = self.problem.allocator().survey(&self.problem.node, &self.problem.claims).ok();
@@ -255,12 +264,15 @@ impl Trial<'_> {
             let request = survey.requests.iter().find(|r| r.claim == of.claim && r.name == of.request);
             let stopped: Vec<&DeviceId> = request
                 .map(|request| {
-                    let here = |o: &Option<Obstacle>| matches!(o, Some(Obstacle::Selector { of_class: false, number: which }) if *which == number);
+                    let here =
+                        |o: &Option<Obstacle>| matches!(o, Some(Obstacle::Selector { of_class: false, number: which }) if *which == number);
                     survey.devices.iter().zip(&request.obstacles).filter(|(_, o)| here(o)).map(|(id, _)| id).collect()
                 })
                 .unwrap_or_default();
-            let devices =
-                self.problem.devices().filter(|(slice, device)| stopped.iter().any(|id| *id.device == *device.name && is_of(slice, &id.pool)));
+            let devices = self
+                .problem
+                .devices()
+                .filter(|(slice, device)| stopped.iter().any(|id| *id.device == *device.name && is_of(slice, &id.pool)));
             for part in false_parts(&expression, self.problem.features, devices).iter().take(2) {
                 for rewritten in with_seen(&expression, part) {
                     tried |= self.select(of, number, rewritten);
@@ -276,95 +288,6 @@ impl Trial<'_> {
         let edit = Edit::Select(of.clone(), number, expression.clone());
         self.try_it("select", &[edit], &[("request", &of.request), ("expression", &expression), ("number", &number)], None)
     }
-
-    /// The expression with names that nobody publishes replaced by the nearest.
-    fn renamed(&self, expression: &str) -> Option<String> {
-        let mut renamed = expression.to_owned();
-        for remark in self.known.names.remarks(expression) {
-            let value = |name: &str| remark.values.get(name).cloned();
-            let Some(near) = value("nearest") else { continue };
-            match (remark.variant, value("name"), value("domain")) {
-                ("near" | "case", Some(name), Some(domain)) => {
-                    for quote in ['"', '\''] {
-                        renamed = renamed.replace(&format!("[{quote}{domain}{quote}].{name}"), &format!("[{quote}{domain}{quote}].{near}"));
-                        renamed = renamed.replace(&format!("[{quote}{domain}{quote}].?{name}"), &format!("[{quote}{domain}{quote}].?{near}"));
-                    }
-                }
-                ("near" | "case", None, Some(domain)) => renamed = renamed.replace(&domain, &near),
-                ("other-field", Some(name), Some(domain)) => {
-                    let field = value("field").unwrap_or_default();
-                    for quote in ['"', '\''] {
-                        let of = |field: &str| format!("device.{field}[{quote}{domain}{quote}].{name}");
-                        renamed = renamed.replace(&of(&field), &of(&near));
-                    }
-                }
-                _ => {}
-            }
-        }
-        if renamed == expression {
-            // A domain that nothing is near to: the only one there is.
-            let drivers: Vec<&String> = self.known.names.drivers.iter().collect();
-            let unknown = self.known.names.remarks(expression).into_iter().find(|r| r.reason == super::reason::Reason::UnknownDomain)?;
-            let ([driver], Some(domain)) = (drivers.as_slice(), unknown.values.get("domain")) else { return None };
-            renamed = expression.replace(domain.as_str(), driver);
-        }
-        (renamed != expression).then_some(renamed)
-    }
-}
-
-/// The expression where devices without the names that it uses do not match instead of failing.
-fn guarded(expression: &str) -> Option<String> {
-    let mut guards = Vec::new();
-    for name in used(expression).into_iter().filter(|used| !used.guarded) {
-        let Some(id) = &name.name else { continue };
-        guards.push(format!("has(device.{}[\"{}\"].{id})", name.sort.field(), name.domain));
-    }
-    if guards.is_empty() {
-        return None;
-    }
-    let whole = if expression.contains("||") || expression.contains('?') { format!("({expression})") } else { expression.to_owned() };
-    Some(format!("{} && {whole}", guards.join(" && ")))
-}
-
-/// The expression with the literal of a false comparison replaced by a value that was seen.
-fn with_seen(expression: &str, part: &FalsePart) -> Vec<String> {
-    let mut found = Vec::new();
-    for seen in part.seen.iter().take(2) {
-        // `X.compareTo(quantity("100Gi")) >= 0`, `X == "literal"`: the literal stands behind what was looked at.
-        let Some(after) = part.text.find(&seen.what).map(|at| at + seen.what.len()) else { continue };
-        let Some(literal) = literal_of_kind(&part.text[after..], &seen.value) else { continue };
-        let replaced = format!("{}{}", &part.text[..after], part.text[after..].replacen(&literal, &seen.value, 1));
-        let rewritten = expression.replacen(&part.text, &replaced, 1);
-        if rewritten != expression && !found.contains(&rewritten) {
-            found.push(rewritten);
-        }
-    }
-    found
-}
-
-/// The first literal in a text of the kind of `value`: `quantity("…")`, `semver("…")`, a string, a number.
-fn literal_of_kind(text: &str, value: &str) -> Option<String> {
-    let quoted = |from: usize| -> Option<&str> {
-        let rest = &text[from..];
-        let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-        let end = rest[1..].find(quote)? + 2;
-        Some(&rest[..end])
-    };
-    for call in ["quantity(", "semver("] {
-        if value.starts_with(call) {
-            let at = text.find(call)?;
-            let literal = quoted(at + call.len())?;
-            return Some(format!("{call}{literal})")).filter(|whole| text.contains(whole.as_str()));
-        }
-    }
-    if value.starts_with('"') {
-        return quoted(text.find(['"', '\''])?).map(str::to_owned);
-    }
-    if value.parse::<i64>().is_ok() {
-        let at = text.find(|c: char| c.is_ascii_digit())?;
-        return Some(text[at..].chars().take_while(char::is_ascii_digit).collect());
-    }
-    None
 }
 
 /// Changes of the pod or the node after which kube-scheduler's other filters let the pod onto a node whose devices would
@@ -390,7 +313,11 @@ pub fn of_node(pod: &PodView, node: &NodeView, usage: Option<&Usage>, devices: &
     }
     if let Some(taint) = filters::untolerated(pod, &node.taints) {
         let mut tolerant = pod.clone();
-        tolerant.tolerations.push(Toleration { operator: Some("Exists".to_owned()), key: Some(taint.key.clone()), ..Toleration::default() });
+        tolerant.tolerations.push(Toleration {
+            operator: Some("Exists".to_owned()),
+            key: Some(taint.key.clone()),
+            ..Toleration::default()
+        });
         if passes(&tolerant, node) {
             add("tolerate-node", &[("taint", format!("{}:{}", taint.key, taint.effect))], None);
         }

@@ -1,19 +1,18 @@
 //! A cause in values: which selector and which value it saw, who uses what, what is short by how much.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Toleration;
 
 use super::cause::Cause;
+use super::edit::Edit;
 use super::finding::Finding;
 use super::names::{Names, nearest};
-use super::problem::{Edit, Problem, RequestRef, constraints_of, is_of};
+use super::problem::{Problem, RequestRef, is_of};
 use super::reason::Reason;
 use super::selector::{FalsePart, false_parts};
 use crate::allocator::{Obstacle, PoolState, Survey, SurveyedRequest};
-use crate::model::attribute::{AttributeValue, Scalar, lookup};
 use crate::model::ids::{DeviceId, PoolId};
-use crate::model::quantity::Quantity;
 
 /// How many names a sentence lists.
 const LISTED: usize = 4;
@@ -48,15 +47,16 @@ pub fn list<T: std::fmt::Display>(names: impl IntoIterator<Item = T>) -> String 
     if names.len() > LISTED { format!("{shown} +{}", names.len() - LISTED) } else { shown }
 }
 
-struct Teller<'a> {
-    problem: &'a Problem,
-    survey: Option<&'a Survey>,
-    error: Option<&'a str>,
+/// Tells what changes mean.
+pub(super) struct Teller<'a> {
+    pub(super) problem: &'a Problem,
+    pub(super) survey: Option<&'a Survey>,
+    pub(super) error: Option<&'a str>,
     around: Around<'a>,
 }
 
 impl Teller<'_> {
-    fn node(&self) -> &str {
+    pub(super) fn node(&self) -> &str {
         self.problem.node.metadata.name.as_deref().unwrap_or_default()
     }
 
@@ -64,7 +64,7 @@ impl Teller<'_> {
         self.survey.is_none_or(|survey| survey.devices.is_empty())
     }
 
-    fn surveyed(&self, of: &RequestRef) -> Option<&SurveyedRequest> {
+    pub(super) fn surveyed(&self, of: &RequestRef) -> Option<&SurveyedRequest> {
         self.survey?.requests.iter().find(|request| request.claim == of.claim && request.name == of.request)
     }
 
@@ -84,7 +84,7 @@ impl Teller<'_> {
             Edit::DropConstraint(claim, number) | Edit::ConstrainBy(claim, number, _) => self.constraint(*claim, *number),
             Edit::NoCounters(pool) => self.counters(pool),
             Edit::NoGroups => Finding::new(Reason::CompatibilityGroups).with("node", self.node()),
-            Edit::NoCapacity(of) | Edit::Capacity(of, ..) => self.capacity(of),
+            Edit::LeastCapacity(of) | Edit::NoCapacity(of) | Edit::Capacity(of, ..) => self.capacity(of),
             Edit::HereToo => Finding::new(Reason::SliceNodes).with("node", self.node()),
             Edit::WithNodeOperations => Finding::new(Reason::NodeOperations).with("node", self.node()),
             Edit::NoBindingConditions => Finding::new(Reason::GateOff).with("gate", "DRADeviceBindingConditions"),
@@ -147,9 +147,9 @@ impl Teller<'_> {
             let selected = |obstacle: &Option<Obstacle>| {
                 !matches!(obstacle, Some(Obstacle::Selector { .. } | Obstacle::SelectorFails { .. } | Obstacle::Node))
             };
-            let of_these: Vec<&DeviceId> =
-                all.iter().zip(&request.obstacles).filter(|(id, o)| selected(o) && devices.contains(id)).map(|(id, _)| id).collect();
-            if !of_these.is_empty() {
+            let would_do = |id: &DeviceId, o: &Option<Obstacle>| selected(o) && self.problem.state.is_allocated(id);
+            let of_these: Vec<&DeviceId> = all.iter().zip(&request.obstacles).filter(|(id, o)| would_do(id, o)).map(|(id, _)| id).collect();
+            if of_these.iter().any(|id| devices.contains(id)) {
                 matching = request.obstacles.iter().filter(|o| selected(o)).count().max(matching);
                 seen = all.len();
                 names.push(request.name.clone());
@@ -204,157 +204,6 @@ impl Teller<'_> {
             .because(details)
     }
 
-    fn constraint(&self, claim: usize, number: usize) -> Finding {
-        let constraints = self.problem.claims.get(claim).map(|claim| constraints_of(claim)).unwrap_or_default();
-        let Some(constraint) = constraints.get(number) else { return Finding::new(Reason::ConstraintUnmet) };
-        let matches = constraint.match_attribute.is_some();
-        let attribute = constraint.match_attribute.as_deref().or(constraint.distinct_attribute.as_deref()).unwrap_or_default();
-        if attribute.is_empty() {
-            return Finding::new(Reason::RequestMalformed).with("request", format!("constraints[{number}]")).with("error", self.error.unwrap_or_default());
-        }
-        let own = Names::of(self.problem.slices.iter().map(|slice| &**slice));
-        let derived = self.problem.requests().iter().any(|of| self.problem.asked(of).is_some_and(|asked| asked.derived));
-        if let Some(finding) = own.constraint(attribute).filter(|_| !derived) {
-            return finding.with("node", self.node()).with("constraint", number);
-        }
-        let mut values: BTreeMap<String, usize> = BTreeMap::new();
-        let mut kinds = BTreeSet::new();
-        let mut without = 0;
-        let selected = self.selected();
-        for (slice, device) in self.problem.devices() {
-            let id = DeviceId::new(&slice.spec.driver, &slice.spec.pool.name, &device.name);
-            if !selected.is_empty() && !selected.contains(&id) {
-                continue;
-            }
-            match device.attributes.as_ref().and_then(|all| lookup(all, &slice.spec.driver, attribute)) {
-                None => without += 1,
-                Some(found) => {
-                    let value = AttributeValue::of(found);
-                    kinds.extend(value.values().iter().map(kind));
-                    let shown: Vec<String> = value.values().iter().map(shown).collect();
-                    *values.entry(shown.join(",")).or_default() += 1;
-                }
-            }
-        }
-        let mut parts: Vec<String> = values.iter().map(|(value, count)| format!("{value} ({count})")).collect();
-        if without > 0 {
-            parts.push(format!("unset ({without})"));
-        }
-        let finding = Finding::new(Reason::ConstraintUnmet)
-            .with("constraint", number)
-            .with("attribute", attribute)
-            .with("values", list(parts))
-            .with("node", self.node());
-        if kinds.len() > 1 {
-            return finding.variant("types").with("types", kinds.into_iter().collect::<Vec<_>>().join(", "));
-        }
-        if matches { finding } else { finding.variant("distinct") }
-    }
-
-    /// The devices that pass the selectors of some request.
-    fn selected(&self) -> BTreeSet<DeviceId> {
-        let Some(survey) = self.survey else { return BTreeSet::new() };
-        let passes = |o: &Option<Obstacle>| !matches!(o, Some(Obstacle::Selector { .. } | Obstacle::SelectorFails { .. } | Obstacle::Node));
-        survey
-            .requests
-            .iter()
-            .flat_map(|request| survey.devices.iter().zip(&request.obstacles).filter(|(_, o)| passes(o)).map(|(id, _)| id.clone()))
-            .collect()
-    }
-
-    fn counters(&self, pool: &PoolId) -> Finding {
-        let slices = || self.problem.slices.iter().filter(|slice| is_of(slice, pool));
-        let mut left: BTreeMap<(&str, &str), Quantity> = BTreeMap::new();
-        for set in slices().flat_map(|slice| slice.spec.shared_counters.iter().flatten()) {
-            for (name, counter) in &set.counters {
-                if let Ok(value) = Quantity::parse(&counter.value.0) {
-                    left.insert((&set.name, name), value);
-                }
-            }
-        }
-        let mut users = BTreeSet::new();
-        for device in slices().flat_map(|slice| slice.spec.devices.iter().flatten()) {
-            let id = DeviceId { pool: pool.clone(), device: device.name.as_str().into() };
-            if !self.problem.state.is_allocated(&id) {
-                continue;
-            }
-            users.insert(device.name.as_str());
-            for entry in device.consumes_counters.iter().flatten() {
-                for (name, counter) in &entry.counters {
-                    if let (Some(left), Ok(taken)) = (left.get_mut(&(entry.counter_set.as_str(), name.as_str())), Quantity::parse(&counter.value.0)) {
-                        *left = left.sub(&taken);
-                    }
-                }
-            }
-        }
-        // The device that comes nearest: the fewest counters short.
-        let selected = self.selected();
-        let mut nearest: Option<(usize, String, Vec<String>)> = None;
-        for device in slices().flat_map(|slice| slice.spec.devices.iter().flatten()) {
-            let id = DeviceId { pool: pool.clone(), device: device.name.as_str().into() };
-            if self.problem.state.is_allocated(&id) || (!selected.is_empty() && !selected.contains(&id)) {
-                continue;
-            }
-            let mut short = Vec::new();
-            for entry in device.consumes_counters.iter().flatten() {
-                for (name, counter) in &entry.counters {
-                    let (Some(left), Ok(needs)) = (left.get(&(entry.counter_set.as_str(), name.as_str())), Quantity::parse(&counter.value.0)) else { continue };
-                    if needs > *left {
-                        short.push(format!("{}/{name}: {needs} > {left} (-{})", entry.counter_set, needs.sub(left)));
-                    }
-                }
-            }
-            if !short.is_empty() && nearest.as_ref().is_none_or(|(fewest, ..)| short.len() < *fewest) {
-                nearest = Some((short.len(), device.name.clone(), short));
-            }
-        }
-        let finding = Finding::new(Reason::CountersShort).with("pool", pool).with("node", self.node());
-        match nearest {
-            Some((_, device, short)) => {
-                finding.with("device", device).with("short", list(short)).with("users", if users.is_empty() { "-".to_owned() } else { list(users) })
-            }
-            None => {
-                let left = left.iter().map(|((set, name), left)| format!("{set}/{name}: {left}"));
-                finding.variant("together").with("left", list(left))
-            }
-        }
-    }
-
-    fn capacity(&self, of: &RequestRef) -> Finding {
-        let finding = Finding::new(Reason::CapacityShort).with("request", &of.request).with("node", self.node());
-        let survey = self.survey;
-        let mut nearest: Option<(DeviceId, crate::allocator::Shortage)> = None;
-        let mut failing = None;
-        if let (Some(survey), Some(request)) = (survey, self.surveyed(of)) {
-            for (id, obstacle) in survey.devices.iter().zip(&request.obstacles) {
-                match obstacle {
-                    Some(Obstacle::Capacity(short)) => {
-                        let amount = |short: &crate::allocator::Shortage| short.left.as_deref().and_then(|left| Quantity::parse(left).ok());
-                        if nearest.as_ref().is_none_or(|(_, known)| amount(short) > amount(known)) {
-                            nearest = Some((id.clone(), short.clone()));
-                        }
-                    }
-                    Some(Obstacle::CapacityFails(text)) => failing = Some(text.clone()),
-                    _ => {}
-                }
-            }
-        }
-        if let Some(error) = failing.or_else(|| self.error.filter(|error| error.contains("checking capacity")).map(str::to_owned)) {
-            return Finding::new(Reason::CapacityError).with("error", error);
-        }
-        let Some((device, short)) = nearest else { return finding.variant("together") };
-        let finding = finding.with("device", &device.device).with("name", &short.name).with("asked", &short.asked);
-        let Some(left) = &short.left else { return finding.variant("missing") };
-        let finding = finding.with("left", left);
-        if short.forbidden {
-            return finding.variant("forbidden");
-        }
-        match (Quantity::parse(&short.asked), Quantity::parse(left)) {
-            (Ok(asked), Ok(left)) => finding.with("short", asked.sub(&left)),
-            _ => finding.with("short", "?"),
-        }
-    }
-
     fn selector(&self, of: &RequestRef, of_class: bool, number: usize) -> Finding {
         let asked = self.problem.asked(of);
         let class = asked.map_or("", |asked| asked.class);
@@ -379,8 +228,12 @@ impl Teller<'_> {
         if let (Some(survey), Some(request)) = (self.survey, self.surveyed(of)) {
             for (id, obstacle) in survey.devices.iter().zip(&request.obstacles) {
                 match obstacle {
-                    Some(Obstacle::Selector { of_class: whose, number: which }) if *whose == of_class && *which == number => stopped.push(id),
-                    Some(Obstacle::SelectorFails { of_class: whose, number: which, compile, text }) if *whose == of_class && *which == number => {
+                    Some(Obstacle::Selector { of_class: whose, number: which }) if *whose == of_class && *which == number => {
+                        stopped.push(id)
+                    }
+                    Some(Obstacle::SelectorFails { of_class: whose, number: which, compile, text })
+                        if *whose == of_class && *which == number =>
+                    {
                         failing = failing.or(Some((id, *compile, text)));
                     }
                     _ => {}
@@ -398,9 +251,8 @@ impl Teller<'_> {
             });
             return fill(Finding::new(reason)).with("device", device).with("error", text).because(relevant);
         }
-        let devices = self.problem.devices().filter(|(slice, device)| {
-            stopped.iter().any(|id| *id.device == *device.name && is_of(slice, &id.pool))
-        });
+        let devices =
+            self.problem.devices().filter(|(slice, device)| stopped.iter().any(|id| *id.device == *device.name && is_of(slice, &id.pool)));
         let parts = false_parts(expression, self.problem.features, devices);
         let reason = if of_class { Reason::ClassSelector } else { Reason::RequestSelector };
         let details = parts.iter().take(LISTED).map(|part| part_finding(part, expression, reason));
@@ -442,22 +294,4 @@ fn short(chain: &str) -> &str {
     let start = end.rfind(['.', '"', '\'']).map_or(0, |at| at + 1);
     let name = &end[start..];
     if name.is_empty() { chain } else { name }
-}
-
-fn kind(value: &Scalar<'_>) -> &'static str {
-    match value {
-        Scalar::String(_) => "string",
-        Scalar::Int(_) => "int",
-        Scalar::Bool(_) => "bool",
-        Scalar::Version(_) => "version",
-    }
-}
-
-fn shown(value: &Scalar<'_>) -> String {
-    match value {
-        Scalar::String(text) => format!("\"{text}\""),
-        Scalar::Int(value) => value.to_string(),
-        Scalar::Bool(value) => value.to_string(),
-        Scalar::Version(text) => format!("version {text}"),
-    }
 }

@@ -69,7 +69,11 @@ pub fn before_scheduling(objects: &Objects, pod: &PodView) -> Option<Finding> {
 
 fn deleting(objects: &Objects, pod: &PodView) -> Finding {
     let events = objects.events_about("Pod", pod.key(), pod.uid().as_str());
-    let said = events.iter().rev().filter_map(|event| event["message"].as_str()).find(|text| text.contains("unprepare") || text.contains("Unprepare"));
+    let said = events
+        .iter()
+        .rev()
+        .filter_map(|event| event["message"].as_str())
+        .find(|text| text.contains("unprepare") || text.contains("Unprepare"));
     if let Some(said) = said {
         return Finding::new(Reason::UnprepareFailed).with("pod", pod.key()).with("error", said);
     }
@@ -116,16 +120,12 @@ fn source(pod: &PodView, raw: &Value) -> Option<Finding> {
             (false, false) => "neither",
             _ => continue,
         };
-        return Some(
-            Finding::new(Reason::SourceInvalid).variant(variant).with("entry", entry["name"].as_str().unwrap_or_default()),
-        );
+        return Some(Finding::new(Reason::SourceInvalid).variant(variant).with("entry", entry["name"].as_str().unwrap_or_default()));
     }
     let wanted = raw["spec"]["containers"].as_array().into_iter().flatten();
     let wanted = wanted.flat_map(|container| container["resources"]["claims"].as_array().into_iter().flatten());
-    let lost: Vec<&str> = wanted
-        .filter_map(|claim| claim["name"].as_str())
-        .filter(|name| !entries.iter().any(|entry| entry["name"] == *name))
-        .collect();
+    let lost: Vec<&str> =
+        wanted.filter_map(|claim| claim["name"].as_str()).filter(|name| !entries.iter().any(|entry| entry["name"] == *name)).collect();
     if let Some(name) = lost.first() {
         return Some(Finding::new(Reason::FieldDropped).with("pod", pod.key()).with("entry", name));
     }
@@ -148,7 +148,9 @@ fn entry_problem(objects: &Objects, pod: &PodView, entry: &str, source: &ClaimSo
 fn not_created(objects: &Objects, pod: &PodView, entry: &str) -> Finding {
     let raw = objects.raw("Pod", pod.key());
     let template = raw
-        .and_then(|raw| raw["spec"]["resourceClaims"].as_array()?.iter().find(|e| e["name"] == entry)?["resourceClaimTemplateName"].as_str())
+        .and_then(|raw| {
+            raw["spec"]["resourceClaims"].as_array()?.iter().find(|e| e["name"] == entry)?["resourceClaimTemplateName"].as_str()
+        })
         .unwrap_or_default();
     let fill = |finding: Finding| finding.with("entry", entry).with("template", template).with("namespace", &pod.key().namespace);
     let events = objects.events_about("Pod", pod.key(), pod.uid().as_str());
@@ -230,7 +232,7 @@ pub fn claim_itself(objects: &Objects, claim: &ResourceClaim) -> Option<Finding>
         let version = raw.and_then(|raw| raw["apiVersion"].as_str()).unwrap_or_default();
         let name = request["name"].as_str().unwrap_or_default();
         let flat = request["deviceClassName"].is_string();
-        if flat && version != "resource.k8s.io/v1beta1" {
+        if flat {
             return Some(Finding::new(Reason::RequestMalformed).variant("flat").with("request", name).with("version", version));
         }
     }
@@ -280,7 +282,9 @@ fn prepare_failed(objects: &Objects, pod: &PodView, node: &str, text: &str) -> F
         .split_once("DRA driver ")
         .and_then(|(_, rest)| rest.split_once(" is not registered"))
         .map(|(driver, _)| driver)
-        .or_else(|| text.split_once("plugin name ").and_then(|(_, rest)| rest.split_once(" not found in the list of registered")).map(|(d, _)| d));
+        .or_else(|| {
+            text.split_once("plugin name ").and_then(|(_, rest)| rest.split_once(" not found in the list of registered")).map(|(d, _)| d)
+        });
     if let Some(driver) = registered {
         let driver = driver.trim();
         let slices: Vec<_> = objects.slices.iter().filter(|slice| slice.spec.driver == driver).collect();
@@ -298,7 +302,9 @@ fn prepare_failed(objects: &Objects, pod: &PodView, node: &str, text: &str) -> F
             let earlier = reserved_for(claim).iter().find(|consumer| consumer.name == pod.key().name);
             let key = key_of_claim(claim);
             return match earlier {
-                Some(earlier) => fill(Reason::ClaimEarlierPod).with("claim", key).with("uid", &earlier.uid).with("pod-uid", pod.uid().as_str()),
+                Some(earlier) => {
+                    fill(Reason::ClaimEarlierPod).with("claim", key).with("uid", &earlier.uid).with("pod-uid", pod.uid().as_str())
+                }
                 None => fill(Reason::NodeNameByHand).with("claim", key),
             };
         }
@@ -323,7 +329,8 @@ pub fn binding(objects: &Objects, pod: &PodView) -> Option<Finding> {
         let results = allocation(claim).and_then(|a| a.devices.as_ref()).and_then(|d| d.results.as_deref()).unwrap_or_default();
         for result in results {
             let told = status.and_then(|status| status.devices.as_deref()).unwrap_or_default();
-            let told = told.iter().find(|device| device.driver == result.driver && device.pool == result.pool && device.device == result.device);
+            let told =
+                told.iter().find(|device| device.driver == result.driver && device.pool == result.pool && device.device == result.device);
             let holds = |name: &String| {
                 told.iter().flat_map(|device| device.conditions.iter().flatten()).any(|c| c.type_ == *name && c.status == "True")
             };

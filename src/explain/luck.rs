@@ -1,7 +1,8 @@
 //! What works only by the order of devices: a selector that fails on some device is an error only if the search gets there.
 
+use super::edit::Edit;
 use super::finding::Finding;
-use super::problem::{Edit, Problem};
+use super::problem::Problem;
 use super::reason::Reason;
 use crate::allocator::{Obstacle, Outcome};
 use crate::model::ids::DeviceId;

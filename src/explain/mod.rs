@@ -11,13 +11,16 @@
 //! | [`objects`] | the objects by kind, from the API or from files |
 //! | [`reason`] | the stable reasons |
 //! | [`finding`] | reasons with values, and the explanation that they make up |
-//! | [`problem`] | one node's allocation problem, and every change of it that is tried |
+//! | [`problem`] | one node's allocation problem |
+//! | [`edit`] | every change of it that is tried |
 //! | [`cause`] | the smallest set of changes after which it fits |
 //! | [`describe`] | a cause in values: which selector, which value, who uses what |
+//! | `shortage` | what is short by how much, which values disagree |
 //! | [`selector`] | the part of a selector that was false, with the values seen |
 //! | [`names`] | names that nobody publishes, the nearest that somebody does, and how often |
 //! | [`nodes`] | what every node answers, like nodes together |
 //! | [`cures`] | what would make it fit, each tried |
+//! | `rewrite` | selectors in other words |
 //! | [`luck`] | what works only by the order of devices |
 //! | [`allocated`] | which devices a claim has and why these |
 //! | [`lifecycle`] | causes that are not the scheduler's |
@@ -28,6 +31,7 @@ pub mod allocated;
 pub mod cause;
 pub mod cures;
 pub mod describe;
+pub mod edit;
 pub mod finding;
 pub mod lifecycle;
 pub mod luck;
@@ -37,7 +41,9 @@ pub mod objects;
 pub mod problem;
 pub mod quotes;
 pub mod reason;
+mod rewrite;
 pub mod selector;
+mod shortage;
 pub mod verdict;
 
 pub use finding::{Explanation, Finding};

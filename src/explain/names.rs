@@ -134,9 +134,7 @@ impl Names {
             if *sort == Sort::Attribute
                 && let Some(devices) = self.twice.get(&(domain.clone(), name.clone()))
             {
-                return Some(
-                    Finding::new(Reason::PublishedTwice).with("name", name).with("domain", domain).with("devices", devices),
-                );
+                return Some(Finding::new(Reason::PublishedTwice).with("name", name).with("domain", domain).with("devices", devices));
             }
             return (count.devices < self.devices).then(|| {
                 Finding::new(Reason::RareName)
@@ -290,10 +288,7 @@ mod tests {
         let text = r#"has(device.attributes["a.b"].x) && device.attributes['a.b'].?y.orValue(1) == 1 && device.capacity["c"]["m"].compareTo(quantity("1")) > 0"#;
         let seen: Vec<(String, Option<String>, bool)> = used(text).into_iter().map(|u| (u.domain, u.name, u.guarded)).collect();
         let name = |n: &str| Some(n.to_owned());
-        assert_eq!(
-            seen,
-            [("a.b".to_owned(), name("x"), true), ("a.b".to_owned(), name("y"), true), ("c".to_owned(), name("m"), false)]
-        );
+        assert_eq!(seen, [("a.b".to_owned(), name("x"), true), ("a.b".to_owned(), name("y"), true), ("c".to_owned(), name("m"), false)]);
         assert!(used("device.attributes[x].y && device.driver == 'é'").is_empty());
     }
 

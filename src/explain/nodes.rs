@@ -25,8 +25,11 @@ use crate::scheduling::view::{NodeView, PodView};
 const CLOSELY: usize = 4;
 /// How many names of like nodes are given.
 const NAMED: usize = 5;
-/// How many steps the search on one node may take before it counts as given up.
-const STEPS: u64 = 100_000;
+/// How many other ways to say why are given.
+const ALSO: usize = 2;
+/// How many steps the searches on all nodes may take together, and how many each may take at least and at most before it
+/// counts as given up.
+const STEPS: (u64, u64, u64) = (2_000_000, 2_000, 100_000);
 
 /// A group of like nodes, with what was found about the first of them.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub struct Group {
     pub problem: Option<Problem>,
     /// Why the devices do not fit there; `None` where they do.
     pub cause: Option<Cause>,
+    /// What would do instead of the cause: other ways to say why.
+    pub also: Vec<Finding>,
     /// The filter that refuses the node, whatever its devices.
     pub blocked: Option<Plugin>,
     /// The devices that it would be, where it fits.
@@ -80,7 +85,7 @@ struct Look<'a> {
 pub fn ask(question: Question<'_>) -> Answers {
     let objects = question.objects;
     let state = AllocatedState::from_claims(objects.snapshot.claims().map(|claim| &**claim), &objects.features);
-    let allocator = Allocator::new(objects.features, &objects.slices, &objects.classes, state).with_step_budget(STEPS);
+    let allocator = Allocator::new(objects.features, &objects.slices, &objects.classes, state).with_step_budget(steps(objects));
     let mut groups: Vec<(Look<'_>, Vec<&str>)> = Vec::new();
     let mut known: HashMap<Vec<(String, usize)>, usize> = HashMap::new();
     for node in objects.snapshot.nodes().values() {
@@ -105,6 +110,12 @@ pub fn ask(question: Question<'_>) -> Answers {
     answers
 }
 
+/// How many steps the search on one node may take.
+fn steps(objects: &Objects) -> u64 {
+    let (together, least, most) = STEPS;
+    (together / objects.snapshot.nodes().len().max(1) as u64).clamp(least, most)
+}
+
 fn look<'a>(question: Question<'_>, allocator: &Allocator, node: &'a NodeView) -> Look<'a> {
     let usage = question.objects.snapshot.usage(&node.name);
     let blocked = question.pod.and_then(|pod| filters::check(pod, node, usage)).and_then(|verdict| match verdict {
@@ -115,8 +126,7 @@ fn look<'a>(question: Question<'_>, allocator: &Allocator, node: &'a NodeView) -
         let (verdict, _) = claims::filter(needs, None, node, &mut BTreeSet::new());
         matches!(verdict, Verdict::Refused { .. })
     });
-    let outcome =
-        if question.claims.is_empty() { Outcome::Fits(Vec::new()) } else { allocator.allocate(&node.node, question.claims).0 };
+    let outcome = if question.claims.is_empty() { Outcome::Fits(Vec::new()) } else { allocator.allocate(&node.node, question.claims).0 };
     let survey = allocator.survey(&node.node, question.claims).ok();
     Look { node, blocked, elsewhere, outcome, survey }
 }
@@ -207,7 +217,7 @@ fn group(question: Question<'_>, look: &Look<'_>, names: &[&str], closely: bool)
         _ => Vec::new(),
     };
     let blocked = look.blocked.as_ref().map(|(plugin, _)| *plugin);
-    let mut group = Group { told, problem: None, cause: None, blocked, devices };
+    let mut group = Group { told, problem: None, cause: None, also: Vec::new(), blocked, devices };
     if answer == "fits" || !closely {
         return group;
     }
@@ -224,14 +234,24 @@ fn group(question: Question<'_>, look: &Look<'_>, names: &[&str], closely: bool)
             _ => None,
         };
         if matches!(look.outcome, Outcome::GaveUp) {
-            group.told.causes.push(Finding::new(Reason::GaveUp).with("node", &look.node.name).with("steps", STEPS));
+            group.told.causes.push(Finding::new(Reason::GaveUp).with("node", &look.node.name).with("steps", steps(question.objects)));
         }
         group.cause = cause::find(&problem);
         if let Some(cause) = &group.cause {
             group.told.causes.extend(describe::findings(&problem, cause, error, question.around));
+            let others = Cause { edits: cause.others.clone(), others: Vec::new() };
+            for finding in describe::findings(&problem, &others, error, question.around) {
+                let new = group.told.causes.iter().chain(&group.also).all(|known| known.reason != finding.reason);
+                if new && finding.reason != Reason::NoDevices && group.also.len() < ALSO {
+                    group.also.push(finding);
+                }
+            }
         }
         if group.told.causes.is_empty() {
-            group.told.causes.push(Finding::new(Reason::NothingFits).with("node", &look.node.name).with("error", error.unwrap_or_default()));
+            group
+                .told
+                .causes
+                .push(Finding::new(Reason::NothingFits).with("node", &look.node.name).with("error", error.unwrap_or_default()));
         }
         group.problem = Some(problem);
     }
@@ -240,7 +260,8 @@ fn group(question: Question<'_>, look: &Look<'_>, names: &[&str], closely: bool)
 
 fn allocated_where(question: Question<'_>) -> String {
     let claims = question.needs.map(|needs| needs.claims.as_slice()).unwrap_or_default();
-    let results = claims.iter().filter_map(|claim| crate::scheduling::view::allocation(claim)?.devices.as_ref()?.results.as_ref()).flatten();
+    let results =
+        claims.iter().filter_map(|claim| crate::scheduling::view::allocation(claim)?.devices.as_ref()?.results.as_ref()).flatten();
     describe::list(results.map(|result| format!("{}/{}", result.pool, result.device)))
 }
 
@@ -271,12 +292,8 @@ pub fn problem(objects: &Objects, node: &NodeView, claims: &[Arc<ResourceClaim>]
         (None, Some(selector)) => ParsedNodeSelector::parse(selector).map_or(true, |parsed| parsed.matches(&node.node)),
         (None, None) => true,
     };
-    let pools: BTreeSet<PoolId> = objects
-        .slices
-        .iter()
-        .filter(|slice| reaches(slice))
-        .map(|slice| PoolId::new(&slice.spec.driver, &slice.spec.pool.name))
-        .collect();
+    let pools: BTreeSet<PoolId> =
+        objects.slices.iter().filter(|slice| reaches(slice)).map(|slice| PoolId::new(&slice.spec.driver, &slice.spec.pool.name)).collect();
     let slices: Vec<_> =
         objects.slices.iter().filter(|slice| pools.contains(&PoolId::new(&slice.spec.driver, &slice.spec.pool.name))).cloned().collect();
     let asked: BTreeSet<_> = claims.iter().map(|claim| key_of_claim(claim)).collect();

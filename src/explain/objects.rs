@@ -7,6 +7,7 @@ use k8s_openapi::api::resource::v1::{DeviceClass, DeviceTaintRule, ResourceClaim
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
+use crate::lint::convert::to_v1;
 use crate::model::features::{Feature, Features};
 use crate::model::ids::DeviceId;
 use crate::model::taint::with_rules;
@@ -195,10 +196,7 @@ impl Objects {
     pub fn consumers(&self, claim: &Key) -> impl Iterator<Item = &Arc<PodView>> {
         self.pods.values().filter(move |pod| {
             pod.key().namespace == claim.namespace
-                && pod
-                    .claims
-                    .iter()
-                    .any(|entry| crate::scheduling::claims::key_of_entry(pod, entry).ok().flatten().as_ref() == Some(claim))
+                && pod.claims.iter().any(|entry| crate::scheduling::claims::key_of_entry(pod, entry).ok().flatten().as_ref() == Some(claim))
         })
     }
 }
@@ -278,20 +276,24 @@ fn complete(object: &mut Value, number: usize) {
         let uid = format!("file:{kind}:{}/{}", text("namespace"), text("name"));
         metadata.insert("uid".to_owned(), json!(uid));
     }
-    let old = object["apiVersion"].as_str() == Some("resource.k8s.io/v1beta1");
+    match object["apiVersion"].as_str() {
+        Some("resource.k8s.io/v1alpha3" | "resource.k8s.io/v1beta1") => {
+            if let Some(converted) = to_v1(object) {
+                *object = converted;
+            }
+        }
+        // The shape is that of v1; what is not in it would be dropped, and is told.
+        Some("resource.k8s.io/v1beta2") => object["apiVersion"] = json!("resource.k8s.io/v1"),
+        _ => {}
+    }
     match kind.as_str() {
         "Node" => *object = roomy(object.take()),
-        "ResourceClaim" => complete_requests(object.pointer_mut("/spec/devices/requests"), old),
-        "ResourceClaimTemplate" => complete_requests(object.pointer_mut("/spec/spec/devices/requests"), old),
+        "ResourceClaim" => complete_requests(object.pointer_mut("/spec/devices/requests")),
+        "ResourceClaimTemplate" => complete_requests(object.pointer_mut("/spec/spec/devices/requests")),
         "ResourceSlice" => {
             if let Some(pool) = object.pointer_mut("/spec/pool").and_then(Value::as_object_mut) {
                 for field in ["resourceSliceCount", "generation"] {
                     pool.entry(field).or_insert(json!(1));
-                }
-            }
-            for device in objects_of(object.pointer_mut("/spec/devices")).filter(|_| old) {
-                if let Some(Value::Object(basic)) = device.remove("basic") {
-                    device.extend(basic);
                 }
             }
         }
@@ -303,13 +305,8 @@ fn objects_of(list: Option<&mut Value>) -> impl Iterator<Item = &mut serde_json:
     list.and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-fn complete_requests(requests: Option<&mut Value>, old: bool) {
+fn complete_requests(requests: Option<&mut Value>) {
     for request in objects_of(requests) {
-        if old && request.get("deviceClassName").is_some_and(Value::is_string) && !request.contains_key("exactly") {
-            let mut exactly = request.clone();
-            exactly.retain(|field, _| field != "name" && field != "firstAvailable");
-            request.insert("exactly".to_owned(), Value::Object(exactly));
-        }
         if let Some(exactly) = request.get_mut("exactly").and_then(Value::as_object_mut) {
             complete_request(exactly);
         }

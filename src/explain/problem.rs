@@ -1,16 +1,17 @@
-//! One node's allocation problem, and every change of it that is tried. Changes are made to a copy.
+//! One node's allocation problem. Changes of it ([`super::edit`]) are made to a copy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::resource::v1::{
-    Device, DeviceClass, DeviceClassSpec, DeviceRequest, DeviceSelector, DeviceToleration, ExactDeviceRequest, ResourceClaim, ResourceSlice,
+    Device, DeviceClass, DeviceConstraint, DeviceRequest, DeviceSelector, DeviceToleration, ResourceClaim, ResourceSlice,
 };
-use serde_json::json;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use super::edit::Edit;
 use crate::allocator::{AllocatedState, Allocator, Outcome};
-use crate::model::features::{Feature, Features};
+use crate::model::features::Features;
 use crate::model::ids::{DeviceId, PoolId};
 use crate::scheduling::view::Key;
 
@@ -45,72 +46,6 @@ pub struct RequestRef {
     pub request: String,
 }
 
-/// A change of a problem.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Edit {
-    /// Switch a gate on.
-    Gate(Feature),
-    /// Make a class that selects everything.
-    AddClass(String),
-    /// Ask for another class.
-    UseClass(RequestRef, String),
-    /// Make the request one that is well-formed: one device of a class that selects everything.
-    MendRequest(RequestRef),
-    /// Say that the pool has as many slices as there are.
-    CompletePool(PoolId),
-    /// Forget newer generations of the pool of which the node sees nothing.
-    OldGeneration(PoolId),
-    /// Take away what contradicts itself: second devices of a name, unknown counters.
-    MendPool(PoolId),
-    /// Take the slice away.
-    DropSlice(String),
-    /// Give back what these devices have given.
-    Free(Vec<DeviceId>),
-    /// Remove the taints with this key.
-    Untaint(String),
-    /// Tolerate the taints with this key.
-    Tolerate(RequestRef, String),
-    /// Leave the constraint out.
-    DropConstraint(usize, usize),
-    /// Let the constraint be about another attribute.
-    ConstrainBy(usize, usize, String),
-    /// Let no device of the pool consume counters.
-    NoCounters(PoolId),
-    /// Let no device be in a compatibility group.
-    NoGroups,
-    /// Ask for no capacity.
-    NoCapacity(RequestRef),
-    /// Ask for this much of one capacity.
-    Capacity(RequestRef, String, String),
-    /// Ask for every device that is wanted to be there for all nodes, in one place.
-    HereToo,
-    /// Forget that drivers can be skipped.
-    WithNodeOperations,
-    /// Forget binding conditions.
-    NoBindingConditions,
-    /// Leave a selector out: of the class, else of the request.
-    DropSelector {
-        /// Whose.
-        request: RequestRef,
-        /// The class's, else the request's.
-        of_class: bool,
-        /// Which one.
-        number: usize,
-    },
-    /// Put another expression in the place of a selector of the request.
-    Select(RequestRef, usize, String),
-    /// Ask for so many devices.
-    Count(RequestRef, i64),
-    /// Leave derived attributes out.
-    NoDerived(RequestRef),
-    /// Ask for no admin access.
-    NoAdmin(RequestRef),
-    /// Take capacities off the devices.
-    PlainDevices,
-    /// Add a pool with so many devices that nothing is known of.
-    MoreDevices(usize),
-}
-
 impl Problem {
     /// Asks the allocator.
     #[must_use]
@@ -137,6 +72,7 @@ impl Problem {
         for edit in edits {
             problem.apply(edit);
         }
+        problem.prune();
         problem
     }
 
@@ -147,9 +83,9 @@ impl Problem {
         for (claim, object) in self.claims.iter().enumerate() {
             for request in requests_of(object) {
                 match request.first_available.as_deref().filter(|alternatives| !alternatives.is_empty()) {
-                    Some(alternatives) => found.extend(
-                        alternatives.iter().map(|sub| RequestRef { claim, request: format!("{}/{}", request.name, sub.name) }),
-                    ),
+                    Some(alternatives) => {
+                        found.extend(alternatives.iter().map(|sub| RequestRef { claim, request: format!("{}/{}", request.name, sub.name) }))
+                    }
                     None => found.push(RequestRef { claim, request: request.name.clone() }),
                 }
             }
@@ -195,242 +131,6 @@ impl Problem {
     pub fn devices(&self) -> impl Iterator<Item = (&ResourceSlice, &Device)> {
         self.slices.iter().flat_map(|slice| slice.spec.devices.iter().flatten().map(move |device| (&**slice, device)))
     }
-
-    fn apply(&mut self, edit: &Edit) {
-        match edit {
-            Edit::Gate(feature) => {
-                self.features = self.features.with(*feature);
-                // Binding conditions need both of their gates.
-                if *feature == Feature::DeviceBindingConditions {
-                    self.features = self.features.with(Feature::ResourceClaimDeviceStatus);
-                }
-            }
-            Edit::AddClass(name) => {
-                self.classes.insert(name.clone(), Arc::new(open_class(name)));
-            }
-            Edit::UseClass(of, class) => self.change_request(of, |exact| class.clone_into(&mut exact.device_class_name)),
-            Edit::MendRequest(of) => self.mend_request(of),
-            Edit::CompletePool(pool) => {
-                let newest = self.slices.iter().filter(|s| is_of(s, pool)).map(|s| s.spec.pool.generation).max();
-                let count = self.slices.iter().filter(|s| is_of(s, pool) && Some(s.spec.pool.generation) == newest).count() as i64;
-                self.change_slices(|s| is_of(s, pool), |slice| slice.spec.pool.resource_slice_count = count);
-                self.slices.retain(|s| !is_of(s, pool) || Some(s.spec.pool.generation) == newest);
-            }
-            Edit::OldGeneration(pool) => {
-                let name = self.node.metadata.name.clone();
-                let here = |s: &Arc<ResourceSlice>| is_of(s, pool) && (s.spec.node_name == name || s.spec.node_name.is_none());
-                let seen = self.slices.iter().filter(|s| here(s)).map(|s| s.spec.pool.generation).max();
-                self.slices.retain(|s| !is_of(s, pool) || Some(s.spec.pool.generation) == seen);
-                self.apply(&Edit::CompletePool(pool.clone()));
-            }
-            Edit::MendPool(pool) => self.mend_pool(pool),
-            Edit::DropSlice(name) => self.slices.retain(|slice| slice.metadata.name.as_deref() != Some(name.as_str())),
-            Edit::Free(devices) => {
-                for device in devices {
-                    self.state.devices.remove(device);
-                    self.state.shared.remove(device);
-                    self.state.aggregated_capacity.remove(device);
-                    self.holders.remove(device);
-                }
-            }
-            Edit::Untaint(key) => self.change_devices(|device| {
-                if let Some(taints) = &mut device.taints {
-                    taints.retain(|taint| taint.key != *key);
-                }
-            }),
-            Edit::Tolerate(of, key) => {
-                let toleration = DeviceToleration { key: Some(key.clone()), operator: Some("Exists".to_owned()), ..Default::default() };
-                self.change_request(of, |exact| exact.tolerations.get_or_insert_default().push(toleration.clone()));
-            }
-            Edit::DropConstraint(claim, number) => {
-                self.change_claim(*claim, |claim| {
-                    if let Some(constraints) = claim.spec.as_mut().and_then(|s| s.devices.as_mut()).and_then(|d| d.constraints.as_mut())
-                        && let Some(constraint) = constraints.get_mut(*number)
-                    {
-                        // The numbers of the others stay: this one is about no request.
-                        *constraint = serde_json::from_value(json!({"requests": ["-"], "matchAttribute": "none/none"})).unwrap_or_default();
-                    }
-                });
-            }
-            Edit::ConstrainBy(claim, number, attribute) => self.change_claim(*claim, |claim| {
-                let constraints = claim.spec.as_mut().and_then(|s| s.devices.as_mut()).and_then(|d| d.constraints.as_mut());
-                if let Some(constraint) = constraints.and_then(|c| c.get_mut(*number)) {
-                    let slot = if constraint.match_attribute.is_some() { &mut constraint.match_attribute } else { &mut constraint.distinct_attribute };
-                    *slot = Some(attribute.clone());
-                }
-            }),
-            Edit::NoCounters(pool) => self.change_slices(
-                |s| is_of(s, pool),
-                |slice| {
-                    for device in slice.spec.devices.iter_mut().flatten() {
-                        device.consumes_counters = None;
-                    }
-                },
-            ),
-            Edit::NoGroups => self.change_devices(|device| {
-                for entry in device.consumes_counters.iter_mut().flatten() {
-                    entry.compatibility_groups = None;
-                }
-            }),
-            Edit::NoCapacity(of) => self.change_request(of, |exact| exact.capacity = None),
-            Edit::Capacity(of, name, amount) => self.change_request(of, |exact| {
-                if let Some(requests) = exact.capacity.as_mut().and_then(|c| c.requests.as_mut()) {
-                    requests.insert(name.clone(), k8s_openapi::apimachinery::pkg::api::resource::Quantity(amount.clone()));
-                }
-            }),
-            Edit::HereToo => self.change_slices(
-                |_| true,
-                |slice| {
-                    if slice.spec.per_device_node_selection == Some(true) {
-                        for device in slice.spec.devices.iter_mut().flatten() {
-                            (device.node_name, device.node_selector, device.all_nodes) = (None, None, Some(true));
-                        }
-                    } else {
-                        (slice.spec.node_name, slice.spec.node_selector, slice.spec.all_nodes) = (None, None, Some(true));
-                    }
-                },
-            ),
-            Edit::WithNodeOperations => self.change_slices(|s| s.spec.skip_node_operations.is_some(), |slice| slice.spec.skip_node_operations = None),
-            Edit::NoBindingConditions => self.change_devices(|device| device.binding_conditions = None),
-            Edit::DropSelector { request, of_class, number } => self.drop_selector(request, *of_class, *number),
-            Edit::Select(of, number, expression) => self.change_request(of, |exact| {
-                if let Some(cel) = exact.selectors.as_mut().and_then(|s| s.get_mut(*number)).and_then(|s| s.cel.as_mut()) {
-                    cel.expression.clone_from(expression);
-                }
-            }),
-            Edit::Count(of, count) => self.change_request(of, |exact| {
-                (exact.allocation_mode, exact.count) = (Some("ExactCount".to_owned()), Some(*count));
-            }),
-            Edit::NoDerived(of) => self.change_request(of, |exact| exact.derived_attributes = None),
-            Edit::NoAdmin(of) => self.change_request(of, |exact| exact.admin_access = None),
-            Edit::PlainDevices => self.change_devices(|device| (device.capacity, device.allow_multiple_allocations) = (None, None)),
-            Edit::MoreDevices(count) => self.more_devices(*count),
-        }
-    }
-
-    fn more_devices(&mut self, count: usize) {
-        let devices: Vec<_> = (0..count).map(|number| json!({"name": format!("more-{number}")})).collect();
-        let slice = json!({"metadata": {"name": "more"}, "spec": {
-            "driver": "more.example.com", "pool": {"name": "more", "generation": 1, "resourceSliceCount": 1},
-            "nodeName": self.node.metadata.name, "devices": devices}});
-        if let Ok(slice) = serde_json::from_value(slice) {
-            self.slices.push(Arc::new(slice));
-        }
-    }
-
-    fn drop_selector(&mut self, of: &RequestRef, of_class: bool, number: usize) {
-        // The numbers of the others stay: this one is always true.
-        let open = || DeviceSelector { cel: serde_json::from_value(json!({"expression": "true"})).ok() };
-        if !of_class {
-            self.change_request(of, |exact| {
-                if let Some(selector) = exact.selectors.as_mut().and_then(|selectors| selectors.get_mut(number)) {
-                    *selector = open();
-                }
-            });
-            return;
-        }
-        let Some(name) = self.asked(of).map(|asked| asked.class.to_owned()) else { return };
-        if let Some(class) = self.classes.get_mut(&name) {
-            let selectors = Arc::make_mut(class).spec.get_or_insert_default().selectors.as_mut();
-            if let Some(selector) = selectors.and_then(|selectors| selectors.get_mut(number)) {
-                *selector = open();
-            }
-        }
-    }
-
-    fn mend_request(&mut self, of: &RequestRef) {
-        const CLASS: &str = "mended.example.com";
-        self.classes.insert(CLASS.to_owned(), Arc::new(open_class(CLASS)));
-        let exact = ExactDeviceRequest {
-            device_class_name: CLASS.to_owned(),
-            allocation_mode: Some("ExactCount".to_owned()),
-            count: Some(1),
-            ..Default::default()
-        };
-        let (name, alternative) = split(&of.request);
-        let mended = DeviceRequest { name: name.to_owned(), exactly: Some(exact.clone()), first_available: None };
-        let whole = alternative.is_none();
-        self.change_claim(of.claim, |claim| {
-            let requests = claim.spec.as_mut().and_then(|s| s.devices.as_mut()).and_then(|d| d.requests.as_mut());
-            if let Some(request) = requests.and_then(|requests| requests.iter_mut().find(|request| request.name == mended.name))
-                && whole
-            {
-                *request = mended.clone();
-            }
-        });
-        if !whole {
-            self.change_request(of, |sub| *sub = exact.clone());
-        }
-    }
-
-    fn mend_pool(&mut self, pool: &PoolId) {
-        let mut seen = std::collections::BTreeSet::new();
-        let mut sets = std::collections::BTreeSet::new();
-        for slice in self.slices.iter_mut().filter(|s| is_of(s, pool)) {
-            let slice = Arc::make_mut(slice);
-            if let Some(devices) = &mut slice.spec.devices {
-                devices.retain(|device| seen.insert((slice.spec.node_name.clone(), device.name.clone())));
-                for device in devices {
-                    device.consumes_counters = None;
-                }
-            }
-            if let Some(shared) = &mut slice.spec.shared_counters {
-                shared.retain(|set| sets.insert(set.name.clone()));
-            }
-        }
-    }
-
-    fn change_slices(&mut self, which: impl Fn(&Arc<ResourceSlice>) -> bool, change: impl Fn(&mut ResourceSlice)) {
-        for slice in self.slices.iter_mut().filter(|slice| which(slice)) {
-            change(Arc::make_mut(slice));
-        }
-    }
-
-    fn change_devices(&mut self, change: impl Fn(&mut Device)) {
-        self.change_slices(|_| true, |slice| slice.spec.devices.iter_mut().flatten().for_each(&change));
-    }
-
-    fn change_claim(&mut self, number: usize, change: impl FnOnce(&mut ResourceClaim)) {
-        if let Some(claim) = self.claims.get_mut(number) {
-            change(Arc::make_mut(claim));
-        }
-    }
-
-    /// Changes a request or alternative, which have these fields in common (an alternative has no admin access).
-    fn change_request(&mut self, of: &RequestRef, change: impl FnOnce(&mut ExactDeviceRequest)) {
-        let (name, alternative) = split(&of.request);
-        self.change_claim(of.claim, |claim| {
-            let requests = claim.spec.as_mut().and_then(|s| s.devices.as_mut()).and_then(|d| d.requests.as_mut());
-            let Some(request) = requests.and_then(|requests| requests.iter_mut().find(|request| request.name == name)) else { return };
-            let Some(alternative) = alternative else {
-                if let Some(exactly) = &mut request.exactly {
-                    change(exactly);
-                }
-                return;
-            };
-            let subs = request.first_available.as_mut();
-            if let Some(sub) = subs.and_then(|subs| subs.iter_mut().find(|sub| sub.name == alternative)) {
-                let mut exact = ExactDeviceRequest {
-                    admin_access: None,
-                    allocation_mode: sub.allocation_mode.take(),
-                    capacity: sub.capacity.take(),
-                    count: sub.count,
-                    derived_attributes: sub.derived_attributes.take(),
-                    device_class_name: std::mem::take(&mut sub.device_class_name),
-                    selectors: sub.selectors.take(),
-                    tolerations: sub.tolerations.take(),
-                };
-                change(&mut exact);
-                sub.allocation_mode = exact.allocation_mode;
-                sub.capacity = exact.capacity;
-                sub.count = exact.count;
-                sub.derived_attributes = exact.derived_attributes;
-                sub.device_class_name = exact.device_class_name;
-                sub.selectors = exact.selectors;
-                sub.tolerations = exact.tolerations;
-            }
-        });
-    }
 }
 
 /// What a request or alternative asks for.
@@ -447,7 +147,7 @@ pub struct Asked<'a> {
     /// Tolerations.
     pub tolerations: &'a [DeviceToleration],
     /// Amounts of capacities.
-    pub capacity: Option<&'a BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>,
+    pub capacity: Option<&'a BTreeMap<String, Quantity>>,
     /// `capacity` is set, even to nothing.
     pub has_capacity: bool,
     /// Derived attributes are defined.
@@ -464,11 +164,11 @@ pub fn requests_of(claim: &ResourceClaim) -> &[DeviceRequest] {
 
 /// The constraints of a claim.
 #[must_use]
-pub fn constraints_of(claim: &ResourceClaim) -> &[k8s_openapi::api::resource::v1::DeviceConstraint] {
+pub fn constraints_of(claim: &ResourceClaim) -> &[DeviceConstraint] {
     claim.spec.as_ref().and_then(|spec| spec.devices.as_ref()).and_then(|devices| devices.constraints.as_deref()).unwrap_or_default()
 }
 
-fn split(request: &str) -> (&str, Option<&str>) {
+pub(super) fn split(request: &str) -> (&str, Option<&str>) {
     request.split_once('/').map_or((request, None), |(name, alternative)| (name, Some(alternative)))
 }
 
@@ -476,10 +176,4 @@ fn split(request: &str) -> (&str, Option<&str>) {
 #[must_use]
 pub fn is_of(slice: &ResourceSlice, pool: &PoolId) -> bool {
     *slice.spec.driver == *pool.driver && *slice.spec.pool.name == *pool.pool
-}
-
-fn open_class(name: &str) -> DeviceClass {
-    let mut class = DeviceClass { spec: Some(DeviceClassSpec::default()), ..Default::default() };
-    class.metadata.name = Some(name.to_owned());
-    class
 }

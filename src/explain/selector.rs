@@ -87,7 +87,8 @@ pub fn false_parts<'a>(
 
 /// The false parts without a false part inside.
 fn smallest_false(trace: &Trace) -> Vec<usize> {
-    let is_false = |index: &usize| trace.steps[*index].result.as_ref().is_ok_and(|value| value.type_name == "bool" && value.text == "false");
+    let is_false =
+        |index: &usize| trace.steps[*index].result.as_ref().is_ok_and(|value| value.type_name == "bool" && value.text == "false");
     let candidates: Vec<usize> = (0..trace.steps.len()).filter(is_false).collect();
     let inside = |inner: Span, outer: Span| inner != outer && outer.start <= inner.start && inner.end <= outer.end;
     let mut smallest: Vec<usize> = Vec::new();
@@ -99,9 +100,7 @@ fn smallest_false(trace: &Trace) -> Vec<usize> {
             inside(other_step.span, span) && !is_plain(&other_step.text)
         });
         let operand = is_plain(&trace.steps[index].text)
-            && candidates.iter().any(|&other| {
-                inside(span, trace.steps[other].span) && compares(&trace.steps[other].text)
-            });
+            && candidates.iter().any(|&other| inside(span, trace.steps[other].span) && compares(&trace.steps[other].text));
         if !holds && !operand && !smallest.iter().any(|&known| trace.steps[known].span == span) {
             smallest.push(index);
         }
@@ -174,11 +173,10 @@ mod tests {
             parts(r#"device.attributes["d"].model == "X" || device.attributes["d"].index > 0"#)[0],
             r#"device.attributes["d"].model == "X" *1: device.attributes["d"].model="L"*1"#,
         );
-        assert_eq!(parts(r#"device.attributes["d"].healthy"#), [r#"device.attributes["d"].healthy *1: device.attributes["d"].healthy=false*1"#]);
         assert_eq!(
-            parts(r#"!(device.attributes["d"].model in ["L", "M"])"#).len(),
-            1,
-            "a negation is what is false"
+            parts(r#"device.attributes["d"].healthy"#),
+            [r#"device.attributes["d"].healthy *1: device.attributes["d"].healthy=false*1"#]
         );
+        assert_eq!(parts(r#"!(device.attributes["d"].model in ["L", "M"])"#).len(), 1, "a negation is what is false");
     }
 }

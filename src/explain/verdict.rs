@@ -200,7 +200,13 @@ fn of_pod(objects: &Objects, pod: &PodView, into: &mut Explanation) {
     ask_nodes(objects, Some(pod), &claims, Some(&needs), into);
 }
 
-fn ask_nodes(objects: &Objects, pod: Option<&PodView>, claims: &[Arc<ResourceClaim>], needs: Option<&claims::Needs>, into: &mut Explanation) {
+fn ask_nodes(
+    objects: &Objects,
+    pod: Option<&PodView>,
+    claims: &[Arc<ResourceClaim>],
+    needs: Option<&claims::Needs>,
+    into: &mut Explanation,
+) {
     let names = Names::of(objects.slices.iter().map(|slice| &**slice));
     let users = |key: &Key| -> Vec<Key> { objects.consumers(key).filter(|pod| !pod.finished).map(|pod| pod.key().clone()).collect() };
     let who = |key: &Key| {
@@ -257,7 +263,7 @@ fn judge(objects: &Objects, answers: &Answers, claims: &[Arc<ResourceClaim>], in
         if let Some(first) = causes.next() {
             into.verdict = first.with("nodes", nodes);
         }
-        into.findings.splice(0..0, causes);
+        into.findings.splice(0..0, causes.chain(group.also.iter().cloned()));
         return;
     }
     let Some(group) = fits else { return };

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 
 use crate::base::failure::Failure;
-use crate::explain::finding::{Cure, Explanation, Finding, Funnel, Held, NodeGroup};
 use crate::explain::Reason;
+use crate::explain::finding::{Cure, Explanation, Finding, Funnel, Held, NodeGroup};
 use crate::ui::doctor::folded;
 use crate::ui::terminal::{Style, Terminal};
 use crate::ui::text::Texts;
@@ -19,7 +19,8 @@ pub fn tell(explanation: &mut Explanation, texts: &Texts) {
     let nodes = explanation.verdict.values.get("nodes").and_then(|nodes| nodes.parse::<usize>().ok()).unwrap_or_default();
     word(&mut explanation.verdict, texts);
     if nodes > 1 && !explanation.satisfied {
-        let id = if explanation.nodes.iter().any(|group| group.answer == "error") { "explain.verdict.error" } else { "explain.verdict.none" };
+        let id =
+            if explanation.nodes.iter().any(|group| group.answer == "error") { "explain.verdict.error" } else { "explain.verdict.none" };
         explanation.verdict.message = texts.get(id, &[("nodes", &nodes), ("why", &explanation.verdict.message)]);
     }
     explanation.findings.iter_mut().for_each(|finding| word(finding, texts));
@@ -164,7 +165,7 @@ fn device(terminal: &Terminal, held: &Held, columns: usize) -> Result<(), Failur
     folded(terminal, &format!("  {} ", terminal.item_mark()), 4, &text, columns)?;
     let why = match held.place {
         None => terminal.text("explain.device.unpublished", &[]),
-        Some(1) => terminal.text("explain.device.first", &[]),
+        Some(place) if held.passed_over.is_empty() => terminal.text("explain.device.first", &[("place", &place)]),
         Some(place) => terminal.text("explain.device.place", &[("place", &place)]),
     };
     folded(terminal, "    ", 4, &why, columns)?;

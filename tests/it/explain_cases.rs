@@ -49,7 +49,10 @@ fn problem(case: &Value) -> Problem {
     Problem {
         features: Features::from_names(names).expect("known gates"),
         node: Arc::new(serde_json::from_value(input["node"].clone()).expect("a node")),
-        slices: list(&input["resourceSlices"]).iter().map(|slice| Arc::new(serde_json::from_value(slice.clone()).expect("a slice"))).collect(),
+        slices: list(&input["resourceSlices"])
+            .iter()
+            .map(|slice| Arc::new(serde_json::from_value(slice.clone()).expect("a slice")))
+            .collect(),
         classes: classes.collect(),
         claims: list(&input["claims"]).iter().map(|claim| Arc::new(serde_json::from_value(claim.clone()).expect("a claim"))).collect(),
         state,
@@ -99,7 +102,8 @@ fn check(text: &str) -> (BTreeMap<usize, usize>, usize, BTreeSet<&'static str>) 
         assert!(!told.is_empty(), "{name}: the cause is told");
         for finding in &told {
             reasons.insert(finding.reason.slug());
-            let values: Vec<(&str, &dyn std::fmt::Display)> = finding.values.iter().map(|(n, v)| (*n, v as &dyn std::fmt::Display)).collect();
+            let values: Vec<(&str, &dyn std::fmt::Display)> =
+                finding.values.iter().map(|(n, v)| (*n, v as &dyn std::fmt::Display)).collect();
             let sentence = texts.get(&finding.text_id(), &values);
             let gap = sentence.starts_with("explain.") || finding.values.keys().len() < placeholders(&texts.get(&finding.text_id(), &[]));
             if gap {

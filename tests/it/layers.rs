@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lint", &["base", "model", "cel", "allocator"]),
     ("scheduling", &["base", "model", "cel", "allocator"]),
     ("timeline", &["base", "model"]),
-    ("explain", &["base", "model", "cel", "allocator", "scheduling", "timeline"]),
+    ("explain", &["base", "model", "cel", "allocator", "lint", "scheduling", "timeline"]),
     ("client", &["base", "model", "timeline"]),
     ("driver", &["base", "model", "client"]),
     ("embedded", &["base", "model", "cel", "allocator", "scheduling", "timeline", "client", "driver"]),

@@ -18,6 +18,7 @@ mod cel_hostile;
 mod cli;
 mod driver;
 mod explain_cases;
+mod explain_cli;
 mod explain_pain;
 mod kind;
 mod layers;

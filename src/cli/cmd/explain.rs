@@ -1,7 +1,6 @@
 //! `explain`: gathers the objects, has them explained, and shows what came of it.
 
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -9,6 +8,7 @@ use serde_json::{Value, json};
 use crate::base::failure::{Failure, Kind};
 use crate::cli::app::App;
 use crate::cli::args::{ExplainArgs, ExplainOutput};
+use crate::cli::cmd::devices::{Text, texts};
 use crate::client::{connect, manifests, raw};
 use crate::explain::{Objects, Reason, Target, explain};
 use crate::model::features::Features;
@@ -45,7 +45,7 @@ pub async fn run(app: &App, args: &ExplainArgs) -> Result<u8, Failure> {
     if let Some(id) = &args.reason {
         return page(app, id).map(|()| 0);
     }
-    let (found, minor) = if args.files.is_empty() { gather(app, args).await? } else { (read(app, &args.files)?, None) };
+    let (found, minor) = if args.files.is_empty() { gather(app, args).await? } else { (read(&args.files)?, None) };
     let minor = args.kubernetes.or(minor);
     let features = minor.and_then(|minor| Features::for_kubernetes(minor).ok()).unwrap_or_else(Features::latest);
     let objects = Objects::read(found, features)
@@ -74,7 +74,9 @@ pub async fn run(app: &App, args: &ExplainArgs) -> Result<u8, Failure> {
 fn reasons_as_json(app: &App) -> Value {
     let language = app.language;
     let reasons: Vec<Value> = Reason::all()
-        .map(|reason| json!({"id": reason.id(), "title": ui::reasons::title(reason, language), "page": ui::reasons::page(reason, language)}))
+        .map(
+            |reason| json!({"id": reason.id(), "title": ui::reasons::title(reason, language), "page": ui::reasons::page(reason, language)}),
+        )
         .collect();
     json!({"apiVersion": "dralab/v1", "kind": "Reasons", "items": reasons})
 }
@@ -100,10 +102,13 @@ fn target(app: &App, args: &ExplainArgs, objects: &Objects) -> Result<Target, Fa
     }
     .filter(|(kind, name)| !kind.is_empty() && !name.is_empty())
     .ok_or_else(|| {
-        Failure::new(Kind::Usage, "DL-USE-01", format!("\"{}\" is not KIND/NAME", args.what.join(" "))).hint("either claim/NAME or pod/NAME")
+        Failure::new(Kind::Usage, "DL-USE-01", format!("\"{}\" is not KIND/NAME", args.what.join(" ")))
+            .hint("either claim/NAME or pod/NAME")
     })?;
     let is_claim = match kind.to_ascii_lowercase().as_str() {
-        "claim" | "claims" | "resourceclaim" | "resourceclaims" | "resourceclaim.resource.k8s.io" | "resourceclaims.resource.k8s.io" => true,
+        "claim" | "claims" | "resourceclaim" | "resourceclaims" | "resourceclaim.resource.k8s.io" | "resourceclaims.resource.k8s.io" => {
+            true
+        }
         "pod" | "pods" | "po" => false,
         _ => {
             return Err(Failure::new(Kind::Usage, "DL-EXPLAIN-01", format!("\"{kind}\" cannot be explained, only claims and pods"))
@@ -129,30 +134,10 @@ fn target(app: &App, args: &ExplainArgs, objects: &Objects) -> Result<Target, Fa
 }
 
 /// The objects of files, folders and standard input.
-fn read(app: &App, files: &[PathBuf]) -> Result<Vec<Value>, Failure> {
+fn read(files: &[PathBuf]) -> Result<Vec<Value>, Failure> {
     let mut objects = Vec::new();
-    for path in files {
-        let unreadable =
-            |error: std::io::Error| Failure::new(Kind::Failed, "DL-MAN-04", format!("cannot read {}", path.display())).because(&error);
-        if path == Path::new("-") {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map_err(unreadable)?;
-            objects.extend(manifests::read("standard input", &text).map_err(Failure::from)?);
-            continue;
-        }
-        let path = app.environment.current_dir.as_deref().map_or_else(|| path.clone(), |dir| dir.join(path));
-        let mut within = if path.is_dir() {
-            let entries = std::fs::read_dir(&path).and_then(Iterator::collect::<std::io::Result<Vec<_>>>).map_err(unreadable)?;
-            let is_manifest = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json");
-            entries.into_iter().map(|entry| entry.path()).filter(is_manifest).collect()
-        } else {
-            vec![path.clone()]
-        };
-        within.sort();
-        for file in within {
-            let text = std::fs::read_to_string(&file).map_err(unreadable)?;
-            objects.extend(manifests::read(&file.display().to_string(), &text).map_err(Failure::from)?);
-        }
+    for Text { name, text } in texts(files)? {
+        objects.extend(manifests::read(&name, &text).map_err(Failure::from)?);
     }
     Ok(objects)
 }
