@@ -78,8 +78,8 @@ fn old_kind(world: &mut World) {
 
 fn wrong_image(world: &mut World) {
     let before = cluster::inventory();
-    let ran = world.dralab(&["up", "--backend", "kind", "--node-image", "dralab-test/no-such-image:v1"]);
-    ran.refused(1, &["dralab-test/no-such-image:v1"]);
+    let ran = world.dralab(&["up", "--backend", "kind", "--node-image", "dralab-test/no-such-image:v1.37.2"]);
+    ran.refused(1, &["dralab-test/no-such-image:v1.37.2"]);
     assert_eq!(cluster::inventory(), before);
 }
 

@@ -32,7 +32,7 @@ fn is_up(world: &mut World) {
     assert_eq!(slices[0]["spec"]["devices"].as_array().map(Vec::len), Some(8));
     assert!(slices[0]["metadata"]["generateName"].as_str().is_some_and(|n| n.starts_with(&format!("{worker}-gpu.example.com-"))));
     assert_eq!(slices[0]["metadata"]["ownerReferences"][0]["kind"], "Node");
-    assert!(!world.home.path().join(".kube").exists(), "the user's kubeconfig is not touched");
+    assert!(!world.home.path().join(".kube/config").exists(), "the user's kubeconfig is not touched");
     // What dralab says and what kubectl says of the same cluster.
     let through_dralab = world.dralab(&["kubectl", "--", "get", "nodes", "-o", "name"]);
     assert_eq!(through_dralab.ok(), world.kubectl(&["get", "nodes", "-o", "name"]).ok());
