@@ -79,10 +79,14 @@ pub(crate) fn play_lessons(world: &mut World) {
     world.note(format!("lessons 1 to 7: {:.1} s", started.elapsed().as_secs_f64()));
 }
 
-/// Ids of the findings, with their severity.
+/// Ids of the checks that found something, with the severity.
 pub(crate) fn findings(report: &Value) -> BTreeSet<String> {
-    let items = report["findings"].as_array().expect("findings").iter();
-    items.map(|f| format!("{} {}", f["severity"].as_str().unwrap_or_default(), f["id"].as_str().unwrap_or_default())).collect()
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let of = |check: &Value| {
+        let findings = check["findings"].as_array().cloned().unwrap_or_default();
+        findings.iter().map(|finding| format!("{} {}", text(&finding["severity"]), text(&check["id"]))).collect::<Vec<_>>()
+    };
+    report["checks"].as_array().expect("checks").iter().flat_map(of).collect()
 }
 
 fn doctor(world: &mut World) {
