@@ -16,6 +16,9 @@ use serde_json::{Value, json};
 
 const RUNS: usize = 11;
 
+/// A name, what the claim asks for exactly, and how many devices of a node are in use.
+type Shape = (&'static str, Value, fn(usize) -> usize);
+
 /// A cluster where the claim `default/c` fits nowhere. `busy` of the eight devices of node `n` are in use.
 fn cluster(nodes: usize, exactly: &Value, busy: impl Fn(usize) -> usize) -> Vec<Value> {
     let mut objects = vec![
@@ -54,7 +57,7 @@ fn cluster(nodes: usize, exactly: &Value, busy: impl Fn(usize) -> usize) -> Vec<
 fn main() {
     let nodes = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(1000);
     let memory = json!([{"cel": {"expression": "device.capacity['gpu.example.com'].memory.compareTo(quantity('100Gi')) >= 0"}}]);
-    let shapes: [(&str, Value, fn(usize) -> usize); 4] = [
+    let shapes: [Shape; 4] = [
         ("a selector is false everywhere", json!({"deviceClassName": "gpu", "selectors": memory}), |_| 0),
         ("more devices than a node has", json!({"deviceClassName": "gpu", "count": 9}), |_| 0),
         ("everything is in use", json!({"deviceClassName": "gpu"}), |_| 8),

@@ -257,7 +257,7 @@ impl Trial<'_> {
         };
         let mut tried = false;
         for rewritten in renamed(self.known.names, &expression).into_iter().chain(guarded(&expression)) {
-            tried |= self.select(of, number, rewritten);
+            tried |= self.select(of, number, &rewritten);
         }
         let survey = self.problem.allocator().survey(&self.problem.node, &self.problem.claims).ok();
         if let Some(survey) = survey {
@@ -271,11 +271,11 @@ impl Trial<'_> {
                 .unwrap_or_default();
             let devices = self
                 .problem
-                .devices()
+                .devices_here()
                 .filter(|(slice, device)| stopped.iter().any(|id| *id.device == *device.name && is_of(slice, &id.pool)));
             for part in false_parts(&expression, self.problem.features, devices).iter().take(2) {
                 for rewritten in with_seen(&expression, part) {
-                    tried |= self.select(of, number, rewritten);
+                    tried |= self.select(of, number, &rewritten);
                 }
             }
         }
@@ -284,8 +284,8 @@ impl Trial<'_> {
         }
     }
 
-    fn select(&mut self, of: &RequestRef, number: usize, expression: String) -> bool {
-        let edit = Edit::Select(of.clone(), number, expression.clone());
+    fn select(&mut self, of: &RequestRef, number: usize, expression: &str) -> bool {
+        let edit = Edit::Select(of.clone(), number, expression.to_owned());
         self.try_it("select", &[edit], &[("request", &of.request), ("expression", &expression), ("number", &number)], None)
     }
 }

@@ -174,7 +174,7 @@ impl Teller<'_> {
     fn taint(&self, key: &str) -> Finding {
         let mut on = Vec::new();
         let mut taint = None;
-        for (_, device) in self.problem.devices() {
+        for (_, device) in self.problem.devices_here() {
             if let Some(found) = device.taints.iter().flatten().find(|taint| taint.key == key) {
                 on.push(device.name.as_str());
                 taint = taint.or(Some(found));
@@ -229,7 +229,7 @@ impl Teller<'_> {
             for (id, obstacle) in survey.devices.iter().zip(&request.obstacles) {
                 match obstacle {
                     Some(Obstacle::Selector { of_class: whose, number: which }) if *whose == of_class && *which == number => {
-                        stopped.push(id)
+                        stopped.push(id);
                     }
                     Some(Obstacle::SelectorFails { of_class: whose, number: which, compile, text })
                         if *whose == of_class && *which == number =>
@@ -251,8 +251,10 @@ impl Teller<'_> {
             });
             return fill(Finding::new(reason)).with("device", device).with("error", text).because(relevant);
         }
-        let devices =
-            self.problem.devices().filter(|(slice, device)| stopped.iter().any(|id| *id.device == *device.name && is_of(slice, &id.pool)));
+        let devices = self
+            .problem
+            .devices_here()
+            .filter(|(slice, device)| stopped.iter().any(|id| *id.device == *device.name && is_of(slice, &id.pool)));
         let parts = false_parts(expression, self.problem.features, devices);
         let reason = if of_class { Reason::ClassSelector } else { Reason::RequestSelector };
         let details = parts.iter().take(LISTED).map(|part| part_finding(part, expression, reason));

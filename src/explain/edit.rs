@@ -190,7 +190,7 @@ impl Problem {
                 },
             ),
             Edit::WithNodeOperations => {
-                self.change_slices(|s| s.spec.skip_node_operations.is_some(), |slice| slice.spec.skip_node_operations = None)
+                self.change_slices(|s| s.spec.skip_node_operations.is_some(), |slice| slice.spec.skip_node_operations = None);
             }
             Edit::NoBindingConditions => self.change_devices(|device| device.binding_conditions = None),
             Edit::DropSelector { request, of_class, number } => self.drop_selector(request, *of_class, *number),

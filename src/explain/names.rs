@@ -50,6 +50,9 @@ pub struct Used {
     pub guarded: bool,
 }
 
+/// On how many devices a name was seen, and in which pools.
+type Seen<'a> = (usize, BTreeSet<(&'a str, &'a str)>);
+
 /// All published names.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
@@ -58,6 +61,7 @@ pub struct Names {
     pub devices: usize,
     /// The drivers.
     pub drivers: BTreeSet<String>,
+    of_driver: BTreeMap<String, usize>,
     twice: BTreeMap<(String, String), usize>,
 }
 
@@ -65,11 +69,20 @@ impl Names {
     /// Counts the names of slices.
     #[must_use]
     pub fn of<'a>(slices: impl Iterator<Item = &'a ResourceSlice>) -> Self {
-        let mut names: BTreeMap<(Sort, &str, &str), (usize, BTreeSet<(&str, &str)>)> = BTreeMap::new();
+        let mut names: BTreeMap<(Sort, &str, &str), Seen<'_>> = BTreeMap::new();
         let mut all = Names::default();
         for slice in slices {
             let driver = slice.spec.driver.as_str();
-            all.drivers.insert(driver.to_owned());
+            if !all.drivers.contains(driver) {
+                all.drivers.insert(driver.to_owned());
+            }
+            let devices = slice.spec.devices.as_ref().map_or(0, Vec::len);
+            match all.of_driver.get_mut(driver) {
+                Some(count) => *count += devices,
+                None => {
+                    all.of_driver.insert(driver.to_owned(), devices);
+                }
+            }
             let pool = (driver, slice.spec.pool.name.as_str());
             for device in slice.spec.devices.iter().flatten() {
                 all.devices += 1;
@@ -136,12 +149,15 @@ impl Names {
             {
                 return Some(Finding::new(Reason::PublishedTwice).with("name", name).with("domain", domain).with("devices", devices));
             }
-            return (count.devices < self.devices).then(|| {
+            // A driver's own names can be on its own devices only.
+            let all = self.of_driver.get(domain).copied().unwrap_or(self.devices);
+            return (count.devices < all).then(|| {
                 Finding::new(Reason::RareName)
+                    .variant(if used.guarded { "guarded" } else { "" })
                     .with("name", name)
                     .with("domain", domain)
                     .with("devices", count.devices)
-                    .with("all", self.devices)
+                    .with("all", all)
                     .with("pools", count.pools)
             });
         }

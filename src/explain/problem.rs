@@ -84,7 +84,8 @@ impl Problem {
             for request in requests_of(object) {
                 match request.first_available.as_deref().filter(|alternatives| !alternatives.is_empty()) {
                     Some(alternatives) => {
-                        found.extend(alternatives.iter().map(|sub| RequestRef { claim, request: format!("{}/{}", request.name, sub.name) }))
+                        found
+                            .extend(alternatives.iter().map(|sub| RequestRef { claim, request: format!("{}/{}", request.name, sub.name) }));
                     }
                     None => found.push(RequestRef { claim, request: request.name.clone() }),
                 }
@@ -125,6 +126,12 @@ impl Problem {
                 })
             }
         }
+    }
+
+    /// The devices of slices that are for the node, or for any.
+    pub fn devices_here(&self) -> impl Iterator<Item = (&ResourceSlice, &Device)> {
+        let node = self.node.metadata.name.as_deref();
+        self.devices().filter(move |(slice, _)| slice.spec.node_name.is_none() || slice.spec.node_name.as_deref() == node)
     }
 
     /// All devices of the slices, in order.

@@ -31,6 +31,9 @@ pub struct Seen {
     pub devices: usize,
 }
 
+/// A part's text, how often each value was seen by what was looked at, and on how many devices it was false.
+type Counted = (String, BTreeMap<(String, String), usize>, usize);
+
 /// A device as expressions see it.
 #[must_use]
 pub fn input(slice: &ResourceSlice, device: &Device) -> DeviceInput {
@@ -61,7 +64,7 @@ pub fn false_parts<'a>(
     devices: impl Iterator<Item = (&'a ResourceSlice, &'a Device)>,
 ) -> Vec<FalsePart> {
     let Some(program) = program(expression, features) else { return Vec::new() };
-    let mut parts: BTreeMap<(u32, u32), (String, BTreeMap<(String, String), usize>, usize)> = BTreeMap::new();
+    let mut parts: BTreeMap<(u32, u32), Counted> = BTreeMap::new();
     for (slice, device) in devices {
         let trace = program.trace(&input(slice, device));
         for step in smallest_false(&trace) {

@@ -32,7 +32,7 @@ impl Teller<'_> {
         let mut kinds = BTreeSet::new();
         let mut without = 0;
         let selected = self.selected();
-        for (slice, device) in self.problem.devices() {
+        for (slice, device) in self.problem.devices_here() {
             let id = DeviceId::new(&slice.spec.driver, &slice.spec.pool.name, &device.name);
             if !selected.is_empty() && !selected.contains(&id) {
                 continue;

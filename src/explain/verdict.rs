@@ -261,7 +261,8 @@ fn judge(objects: &Objects, answers: &Answers, claims: &[Arc<ResourceClaim>], in
     if let Some(group) = bad {
         let mut causes = group.told.causes.iter().cloned();
         if let Some(first) = causes.next() {
-            into.verdict = first.with("nodes", nodes);
+            // A class that is missing is missing for every node: the scheduler looks at none.
+            into.verdict = if first.reason == Reason::ClassMissing { first } else { first.with("nodes", nodes) };
         }
         into.findings.splice(0..0, causes.chain(group.also.iter().cloned()));
         return;
