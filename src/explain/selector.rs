@@ -67,6 +67,9 @@ pub fn false_parts<'a>(
     let mut parts: BTreeMap<(u32, u32), Counted> = BTreeMap::new();
     for (slice, device) in devices {
         let trace = program.trace(&input(slice, device));
+        if trace.result.as_ref().is_ok_and(|value| value.text != "false") {
+            continue;
+        }
         for step in smallest_false(&trace) {
             let span = trace.steps[step].span;
             let part = parts.entry((span.start, span.end)).or_insert_with(|| (trace.steps[step].text.clone(), BTreeMap::new(), 0));
