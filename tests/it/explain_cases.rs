@@ -145,29 +145,17 @@ fn the_cause_is_sufficient_and_minimal_in_the_case_per_rule() {
     assert!(reasons.len() > 10, "{reasons:?}");
 }
 
-/// The random inputs in four parts, which run side by side.
-fn random(part: usize) {
-    let (sizes, cured, reasons) = check(&unzipped("random-alloc.json.gz"), (part, 4));
-    assert!(sizes.values().sum::<usize>() > 170 && cured > 100, "{sizes:?}, cured {cured}");
-    assert!(reasons.len() > 12, "{reasons:?}");
+#[test]
+fn the_cause_is_sufficient_and_minimal_in_one_of_ten_random_inputs() {
+    let (sizes, cured, reasons) = check(&unzipped("random-alloc.json.gz"), (3, 10));
+    assert!(sizes.values().sum::<usize>() > 60 && cured > 40, "{sizes:?}, cured {cured}");
+    assert!(reasons.len() > 10, "{reasons:?}");
 }
 
 #[test]
-fn the_cause_is_sufficient_and_minimal_in_random_inputs_1() {
-    random(0);
-}
-
-#[test]
-fn the_cause_is_sufficient_and_minimal_in_random_inputs_2() {
-    random(1);
-}
-
-#[test]
-fn the_cause_is_sufficient_and_minimal_in_random_inputs_3() {
-    random(2);
-}
-
-#[test]
-fn the_cause_is_sufficient_and_minimal_in_random_inputs_4() {
-    random(3);
+#[ignore = "minutes of CPU without optimisation: cargo test --test it -- --ignored random_inputs"]
+fn the_cause_is_sufficient_and_minimal_in_all_random_inputs() {
+    let (sizes, cured, reasons) = check(&unzipped("random-alloc.json.gz"), (0, 1));
+    assert!(sizes.values().sum::<usize>() > 700 && cured > 400, "{sizes:?}, cured {cured}");
+    assert!(reasons.len() > 14, "{reasons:?}");
 }
