@@ -134,7 +134,15 @@ pub enum EngineError {
         /// How long was waited.
         seconds: u64,
     },
-    /// The engine refused a request, or the connection broke.
+    /// The connection broke in the middle, or the engine does not listen any more.
+    #[error("the container engine went away while it was to {what}")]
+    Gone {
+        /// What was asked for, as a verb phrase.
+        what: String,
+        /// What the connection said.
+        source: Box<bollard::errors::Error>,
+    },
+    /// The engine refused a request.
     #[error("the container engine could not {what}")]
     Request {
         /// What was asked for, as a verb phrase.
@@ -160,7 +168,30 @@ impl EngineError {
     /// Wraps what the engine said to a request.
     pub(crate) fn request(what: impl Into<String>) -> impl FnOnce(bollard::errors::Error) -> Self {
         let what = what.into();
-        move |source| EngineError::Request { what, source: Box::new(source) }
+        move |source| {
+            let gone = is_gone(&source);
+            let source = Box::new(source);
+            if gone { EngineError::Gone { what, source } } else { EngineError::Request { what, source } }
+        }
+    }
+}
+
+/// The error is of the connection, and not the engine's answer.
+fn is_gone(error: &bollard::errors::Error) -> bool {
+    use bollard::errors::Error;
+    match error {
+        Error::HyperLegacyError { .. } | Error::SocketNotFoundError(_) => true,
+        Error::HyperResponseError { err } => {
+            err.is_incomplete_message() || err.is_closed() || err.is_canceled() || err.is_body_write_aborted()
+        }
+        Error::IOError { err } => {
+            use std::io::ErrorKind as K;
+            matches!(
+                err.kind(),
+                K::ConnectionReset | K::ConnectionAborted | K::ConnectionRefused | K::BrokenPipe | K::UnexpectedEof | K::NotFound
+            )
+        }
+        _ => false,
     }
 }
 
@@ -216,6 +247,11 @@ impl From<EngineError> for Failure {
             EngineError::ExecTimedOut { .. } => {
                 (Kind::TimedOut, "DL-ENG-09", vec!["see whether the machine is overloaded: `docker stats --no-stream`".to_owned()])
             }
+            EngineError::Gone { .. } => (
+                Kind::Failed,
+                "DL-ENG-11",
+                vec!["start the engine again (`docker version` tells whether it answers), then run the same command once more".to_owned()],
+            ),
             EngineError::Request { .. } | EngineError::Stream { .. } => {
                 (Kind::Failed, "DL-ENG-10", vec!["see whether the engine is well: `docker info`".to_owned()])
             }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use bollard::container::LogOutput;
+use bollard::errors::Error::DockerResponseServerError as Refused;
 use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
 use futures::StreamExt as _;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
-use crate::cluster::engine::{ByteStream, Engine, EngineError, status_of};
+use crate::cluster::engine::{ByteStream, Engine, EngineError};
 
 /// How much of each output is kept; what comes after is read and dropped.
 const KEPT: usize = 8 << 20;
@@ -68,8 +69,9 @@ impl Engine {
             cmd: Some(argv.to_vec()),
             ..CreateExecOptions::default()
         };
-        let made = self.docker.create_exec(container, options).await.map_err(|error| match (status_of(&error), &error) {
-            (Some(404 | 409), bollard::errors::Error::DockerResponseServerError { message, .. }) => {
+        let made = self.docker.create_exec(container, options).await.map_err(|error| match &error {
+            // Docker says so by the status; podman's is 500 for a container that does not run.
+            Refused { status_code, message } if matches!(status_code, 404 | 409) || message.contains("running containers") => {
                 EngineError::NoContainer { container: container.to_owned(), message: message.trim().to_owned() }
             }
             _ => EngineError::request(what())(error),
@@ -79,6 +81,7 @@ impl Engine {
             return Err(EngineError::Stream { what: what(), source: std::io::Error::other("the engine did not attach") });
         };
         let mut end = Executed::default();
+        let mut broken = None;
         {
             let feed = feed(input, stdin);
             tokio::pin!(feed);
@@ -91,14 +94,22 @@ impl Engine {
                     }
                     // Its end is the end of the command, whether or not all of its input was read.
                     item = output.next() => match item {
-                        Some(item) => keep(&mut end, item.map_err(EngineError::request(what()))?),
+                        Some(Ok(item)) => keep(&mut end, item),
+                        Some(Err(error)) => {
+                            broken = Some(error);
+                            break;
+                        }
                         None => break,
                     },
                 }
             }
         }
-        end.code = self.exit_code(&made.id).await.map_err(EngineError::request(what()))?;
-        Ok(end)
+        match (self.exit_code(&made.id).await, broken) {
+            // podman breaks the connection of a command that ended before it had read its input.
+            (Ok(code), broken) if broken.is_none() || code != 0 => Ok(Executed { code, ..end }),
+            (_, Some(error)) | (Err(error), None) => Err(EngineError::request(what())(error)),
+            (Ok(code), None) => Ok(Executed { code, ..end }),
+        }
     }
 
     async fn exit_code(&self, exec: &str) -> Result<i64, bollard::errors::Error> {
@@ -174,6 +185,24 @@ mod tests {
         assert_eq!((end.code, end.stdout.len(), end.stderr.as_slice()), (3, 5 + big.len(), b"done\n".as_slice()));
         assert!(!end.succeeded());
         assert_eq!(end.said(), "done");
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_dies_in_the_middle_is_gone() {
+        let fake = Fake::start(vec![
+            Fake::version(),
+            ("POST", "/containers/node/exec", Answer::Json(201, json!({"Id": "e1"}))),
+            ("POST", "/exec/e1/start", Answer::Break),
+        ])
+        .await;
+        let engine = Engine::connect(&fake.address()).await.expect("an engine");
+        let input = stream(vec![Ok(Bytes::from(vec![0; 1_000_000]))]);
+        let error = engine.exec("node", &["cat"], Some(input), Duration::from_secs(5)).await.expect_err("it broke");
+        assert!(matches!(&error, EngineError::Gone { .. } | EngineError::Request { .. }), "{error:?}");
+        drop(fake);
+        let error = engine.exec("node", &["cat"], None, Duration::from_secs(5)).await.expect_err("it is gone");
+        assert!(matches!(&error, EngineError::Gone { .. }), "{error:?}");
+        assert!(matches!(engine.nodes("lab").await, Err(EngineError::Gone { .. })));
     }
 
     #[tokio::test]

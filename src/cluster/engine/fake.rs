@@ -25,6 +25,8 @@ pub(crate) enum Answer {
     Json(u16, Value),
     /// 200 and a body in pieces.
     Chunks(Vec<String>),
+    /// A hijacked connection that breaks after the first byte of input.
+    Break,
     /// A hijacked connection (as of exec) that reads its input to the end, then sends it back as stdout and `done` as stderr.
     Echo,
 }
@@ -108,21 +110,27 @@ async fn answer(request: Request<Incoming>, routes: Routes, log: Asked) -> Resul
             let frames = futures::stream::iter(chunks).map(|chunk| Ok(Frame::data(Bytes::from(chunk))));
             *response.body_mut() = BodyExt::boxed(StreamBody::new(frames));
         }
-        Some(Answer::Echo) => {
+        Some(how @ (Answer::Echo | Answer::Break)) => {
             *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
             let headers = response.headers_mut();
             headers.insert("connection", "Upgrade".parse().expect("a value"));
             headers.insert("upgrade", "tcp".parse().expect("a value"));
-            tokio::spawn(echo(request));
+            tokio::spawn(hijack(request, matches!(how, Answer::Break)));
         }
     }
     Ok(response)
 }
 
 /// The engine's framing of outputs: a byte for which, three zeros, the length, the bytes.
-async fn echo(request: Request<Incoming>) {
+async fn hijack(request: Request<Incoming>, breaks: bool) {
     let Ok(upgraded) = hyper::upgrade::on(request).await else { return };
     let mut connection = TokioIo::new(upgraded);
+    if breaks {
+        let _ = connection.read_u8().await;
+        // A header that promises more than comes.
+        let _ = connection.write_all(&[1, 0, 0, 0, 0, 0, 0, 9, b'x']).await;
+        return;
+    }
     let mut input = Vec::new();
     if connection.read_to_end(&mut input).await.is_err() {
         return;

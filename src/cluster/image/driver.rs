@@ -195,9 +195,14 @@ pub async fn remove(engine: &Engine, nodes: &[String], keep: Option<&str>) -> Re
         let all = images.names().await?;
         let ours = all.into_iter().filter(|name| name.starts_with(&format!("{DRIVER_IMAGE}:")) && Some(name.as_str()) != keep);
         let mut names: Vec<String> = ours.collect();
-        // The container runtime has named each by its id, too, and the content stays as long as one name does.
+        // The container runtime has named each by its id, too, and the content stays as long as one name does. An image that somebody
+        // else has named as well keeps that.
         for name in names.clone() {
-            names.extend(images.id(&name).await?);
+            if let Some((id, all)) = images.known(&name).await?
+                && all.iter().all(|other| names.contains(other))
+            {
+                names.push(id);
+            }
         }
         images.remove(&names.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     }

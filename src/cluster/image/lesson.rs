@@ -104,14 +104,23 @@ async fn having_another(
 /// Under which name an image of the engine is exported, and which name it has in the archive then: one that was named by its id or
 /// digest has the first of its tags, or none.
 pub(crate) fn saved_as(image: &str, found: &EngineImage) -> (String, Option<String>) {
-    let tagged = Reference::parse(image).filter(|reference| reference.digest.is_none());
-    if let Some(reference) = tagged {
-        return (image.to_owned(), Some(reference.to_string()));
+    let reference = Reference::parse(image).filter(|reference| reference.digest.is_none());
+    let mut tags = found.tags.iter().filter_map(|tag| Some((tag, Reference::parse(tag)?)));
+    // Docker leaves Docker Hub out of names; podman puts `localhost` before what has no registry, and the archive has that name.
+    let own = reference.as_ref().and_then(|wanted| {
+        let below = |full: &Reference| full.tag == wanted.tag && format!("{}:", full.repository).ends_with(&format!("/{}:", short(wanted)));
+        tags.clone().find(|(_, full)| full == wanted).or_else(|| tags.clone().find(|(_, full)| below(full)))
+    });
+    match own.or_else(|| tags.next()) {
+        Some((tag, full)) => (tag.clone(), Some(full.to_string())),
+        None => (image.to_owned(), reference.map(|reference| reference.to_string())),
     }
-    match found.tags.iter().find_map(|tag| Some((tag.clone(), Reference::parse(tag)?.to_string()))) {
-        Some((tag, full)) => (tag, Some(full)),
-        None => (image.to_owned(), None),
-    }
+}
+
+/// The repository without what stands for a name without a registry.
+fn short(reference: &Reference) -> &str {
+    let rest = reference.repository.strip_prefix("docker.io/").unwrap_or(&reference.repository);
+    rest.strip_prefix("library/").unwrap_or(rest)
 }
 
 #[cfg(test)]
@@ -134,6 +143,8 @@ mod tests {
             ("dralab-test/workload:1", &[], ("dralab-test/workload:1", Some("docker.io/dralab-test/workload:1"))),
             ("sha256:0123", &["a:1", "b:1"], ("a:1", Some("docker.io/library/a:1"))),
             ("0123456789ab", &[], ("0123456789ab", None)),
+            ("w/x:1", &["localhost/other:1", "localhost/w/x:1"], ("localhost/w/x:1", Some("localhost/w/x:1"))),
+            ("ubuntu:24.04", &["a:1", "ubuntu:24.04"], ("ubuntu:24.04", Some("docker.io/library/ubuntu:24.04"))),
             ("ubuntu@sha256:0123", &[], ("ubuntu@sha256:0123", None)),
             ("ubuntu:24.04@sha256:0123", &["ubuntu:24.04"], ("ubuntu:24.04", Some("docker.io/library/ubuntu:24.04"))),
         ] {

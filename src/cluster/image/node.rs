@@ -85,9 +85,16 @@ impl<'e> NodeImages<'e> {
     /// # Errors
     /// When the node cannot be asked.
     pub async fn id(&self, name: &str) -> Result<Option<String>, ImageError> {
+        Ok(self.known(name).await?.map(|(id, _)| id))
+    }
+
+    /// The id of the image of this name, and all names that it has.
+    pub(crate) async fn known(&self, name: &str) -> Result<Option<(String, Vec<String>)>, ImageError> {
         let end = self.engine.exec(&self.node, &["crictl", "inspecti", "-o", "json", name], None, ASK).await?;
         let answer: serde_json::Value = serde_json::from_slice(&end.stdout).unwrap_or_default();
-        Ok(answer["status"]["id"].as_str().filter(|_| end.succeeded()).map(str::to_owned))
+        let status = &answer["status"];
+        let tags = status["repoTags"].as_array().into_iter().flatten().filter_map(|tag| tag.as_str().map(str::to_owned));
+        Ok(status["id"].as_str().filter(|_| end.succeeded()).map(|id| (id.to_owned(), tags.collect())))
     }
 
     /// Imports an archive (of the OCI layout, or of `docker save`), as far as it is for the node's platform. `index` is the name for
