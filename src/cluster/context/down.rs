@@ -161,12 +161,13 @@ async fn remove_from(
     }
     let put = sharing::look(&client, &kinds).await?.map(|shared| shared.images).unwrap_or_default();
     let removed = install::uninstall(&client, &removal).await?;
-    if !removed.others.is_empty() || put.is_empty() {
+    if !removed.others.is_empty() {
         return Ok((removed, 0));
     }
     let nodes = super::survey::nodes(&client, &kinds, &context.node_selector).await?;
     let Some(local) = images.locate(&nodes).await else { return Ok((removed, 0)) };
     images.remove(&local, &put).await?;
+    local.remove_files(&removal.driver_name).await?;
     let names: std::collections::BTreeSet<&String> = put.values().flatten().filter(|name| !name.starts_with("sha256:")).collect();
     Ok((removed, names.len()))
 }

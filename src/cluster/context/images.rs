@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::base::failure::Kind;
 use crate::cluster::ClusterError;
@@ -137,6 +138,24 @@ impl Images {
         for (node, names) in put.iter().filter(|(node, _)| local.nodes.contains(node)) {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             NodeImages::new(&local.engine, node).remove(&names).await?;
+        }
+        Ok(())
+    }
+}
+
+/// How long a node may take to remove a few files.
+const CLEAN: Duration = Duration::from_secs(30);
+
+impl Local {
+    /// Removes the files that drivers of this name kept on the nodes: checkpoints, and the CDI spec that all devices share. On nodes that are not
+    /// here they stay (about a kilobyte each).
+    ///
+    /// # Errors
+    /// When a node cannot be reached.
+    pub async fn remove_files(&self, driver: &str) -> Result<(), ClusterError> {
+        const SCRIPT: &str = r#"rm -rf "/var/lib/kubelet/plugins/$1" "/var/run/cdi/k8s.$1-"*.json"#;
+        for node in &self.nodes {
+            self.engine.exec(node, &["sh", "-c", SCRIPT, "sh", driver], None, CLEAN).await?;
         }
         Ok(())
     }

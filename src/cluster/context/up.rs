@@ -404,8 +404,12 @@ impl Step<Work> for Install {
                 .map(ObjectRef::of)
                 .filter(|object| !there.iter().any(|t| (&t.kind, &t.namespace, &t.name) == (&object.kind, &object.namespace, &object.name)))
                 .collect();
-            remove::objects(&plan.client, &work.kinds, &plan.parameters.lab, &plan.parameters.driver_name, &made).await?;
-            Ok(())
+            let driver = &plan.parameters.driver_name;
+            remove::objects(&plan.client, &work.kinds, &plan.parameters.lab, driver, &made).await?;
+            match &plan.local {
+                Some(local) if there.is_empty() => local.remove_files(driver).await,
+                _ => Ok(()),
+            }
         })
     }
 }

@@ -99,7 +99,7 @@ async fn lessons(client: &Client, kinds: &Kinds, lab: &str, learner: Option<&str
             }
             let none = |objects: &BTreeMap<String, Value>| objects.is_empty().then_some(());
             let config = watcher::Config::default();
-            wait::until(api_of(client, pods, &name), config, GOING, "pods to end", none, |left| ending(left)).await?;
+            wait::until(api_of(client, pods, &name), config, GOING, "pods to end", none, ending).await?;
             let kind = kinds.find("namespaces")?;
             apply::delete(client, kind, "", &name).await?;
             wait::gone(api_of(client, kind, ""), &name, GOING).await
