@@ -9,13 +9,17 @@ use dralab::base::clock::{Clock, SharedClock, SystemClock};
 use dralab::cli::cmd::tour::parses;
 use dralab::client::apply::{self, How};
 use dralab::client::{Kinds, manifests, wait};
+use dralab::cluster::install::remove;
 use dralab::driver::Profile;
 use dralab::embedded::assemble::{Cluster, ClusterConfig, NodeConfig};
 use dralab::embedded::http;
 use dralab::embedded::store::Store;
 use dralab::lessons::library::Entry;
+use dralab::lessons::progress::Progress;
+use dralab::lessons::run::{self, Ended};
 use dralab::lessons::session::Session;
 use dralab::lessons::template::{Names, Place};
+use dralab::lessons::verify::Patience;
 use dralab::lessons::{Library, lint};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -89,17 +93,13 @@ impl Lab {
     }
 
     fn session<'e>(&self, entry: &'e Entry) -> Session<'e> {
-        let work = self.dir.path().join("work");
-        let names = Names::new(&Place::of_lab("dra-lab"), &entry.lesson.namespace(), &work.display().to_string(), "dralab");
-        Session {
-            client: self.client.clone(),
-            kinds: self.kinds.clone(),
-            entry,
-            place: Place::of_lab("dra-lab"),
-            names,
-            work,
-            manager: apply::MANAGER,
-        }
+        self.session_at(entry, Place::of_lab("dra-lab"))
+    }
+
+    fn session_at<'e>(&self, entry: &'e Entry, place: Place) -> Session<'e> {
+        let work = self.dir.path().join(format!("work-{}", place.learner.as_deref().unwrap_or_default()));
+        let names = Names::new(&place, &entry.lesson.namespace(), &work.display().to_string(), "dralab");
+        Session { client: self.client.clone(), kinds: self.kinds.clone(), entry, place, names, work, manager: apply::MANAGER }
     }
 }
 
@@ -161,4 +161,32 @@ async fn every_lesson_plays() {
         faults.into_iter().map(|fault| format!("{}: {fault}", entry.folder)).collect::<Vec<_>>()
     });
     assert_eq!(futures::future::join_all(plays).await.concat(), [""; 0]);
+}
+
+/// Two learners play the same lessons on the same cluster at the same time, each in namespaces of their own.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_learners_do_not_meet() {
+    let library = library();
+    let lab = Lab::up().await;
+    let play = |learner: &'static str| {
+        let (lab, library) = (&lab, &library);
+        async move {
+            let place = Place { learner: Some(learner.to_owned()), ..Place::of_lab("dra-lab") };
+            for id in ["some-gpu", "a-claim-per-pod"] {
+                let session = lab.session_at(library.find(id).expect(id), place.clone());
+                assert!(session.names.namespace().ends_with(&format!("-{learner}")), "{}", session.names.namespace());
+                let mut progress = Progress::default();
+                let ended = run::unattended(&session, &mut progress, SystemClock.now(), Patience::default(), &mut |_| {}).await;
+                assert!(matches!(ended, Ok(Ended::Passed)), "{learner} {id}: {ended:?}");
+            }
+            remove::lesson_namespaces(&lab.client, &lab.kinds, "dra-lab", Some(learner)).await.expect("a list")
+        }
+    };
+    let (ann, bob) = futures::future::join(play("ann"), play("bob")).await;
+    assert_eq!(ann, ["dra-tutorial-ann", "lesson-a-claim-per-pod-ann"]);
+    assert_eq!(bob, ["dra-tutorial-bob", "lesson-a-claim-per-pod-bob"]);
+    // A lab that is nobody's in particular has none of these.
+    let nobodys = remove::lesson_namespaces(&lab.client, &lab.kinds, "dra-lab", None).await.expect("a list");
+    assert_eq!(nobodys, [""; 0]);
+    lab.cluster.stop().await;
 }
