@@ -9,6 +9,7 @@
 //! | words | [`model`] | DRA's terms over the API types: quantities, versions, pools, node selection, feature gates |
 //! | pure reasoning | [`cel`] | device selectors: parser, checker, cost, evaluator |
 //! | | [`allocator`] | the structured allocator of Kubernetes 1.37 |
+//! | | [`validation`] | the API server's rules for objects, with its wording |
 //! | | [`lint`] | selectors and manifests judged before anything runs: verdicts, traps, advice |
 //! | | [`scheduling`] | what the scheduler decides, as a state machine over a snapshot |
 //! | | [`timeline`] | states of a claim and the transitions between them |
@@ -34,6 +35,7 @@ pub mod explain;
 pub mod lint;
 pub mod scheduling;
 pub mod timeline;
+pub mod validation;
 
 pub mod client;
 

@@ -10,13 +10,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &["base"]),
     ("cel", &["base", "model"]),
     ("allocator", &["base", "model", "cel"]),
-    ("lint", &["base", "model", "cel", "allocator"]),
+    ("validation", &["base", "model", "cel"]),
+    ("lint", &["base", "model", "cel", "allocator", "validation"]),
     ("scheduling", &["base", "model", "cel", "allocator"]),
     ("timeline", &["base", "model"]),
     ("explain", &["base", "model", "cel", "allocator", "lint", "scheduling", "timeline"]),
     ("client", &["base", "model", "timeline"]),
     ("driver", &["base", "model", "client"]),
-    ("embedded", &["base", "model", "cel", "allocator", "scheduling", "timeline", "client", "driver"]),
+    ("embedded", &["base", "model", "cel", "allocator", "validation", "scheduling", "timeline", "client", "driver"]),
     ("cluster", &["base", "model", "client", "driver", "embedded"]),
     ("cases", &["base", "model", "cel", "allocator"]),
     ("lessons", &["base", "model", "cel", "timeline", "client"]),
@@ -29,6 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "model",
             "cel",
             "allocator",
+            "validation",
             "lint",
             "scheduling",
             "timeline",
@@ -48,7 +50,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// Crates that the pure layers must not touch.
 const IMPURE: &[&str] =
     &["tokio::", "kube::", "std::fs", "std::env", "std::net::Tcp", "std::net::Udp", "ToSocketAddrs", "SystemTime::now", "Timestamp::now"];
-const PURE: &[&str] = &["model", "cel", "allocator", "lint", "scheduling", "timeline", "explain"];
+const PURE: &[&str] = &["model", "cel", "allocator", "lint", "scheduling", "timeline", "validation", "explain"];
 
 fn sources(dir: &Path, into: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).expect("src is readable") {

@@ -20,15 +20,14 @@ pub mod names;
 pub mod openapi;
 pub mod patch;
 pub mod proto;
-pub mod resource;
-pub mod schema;
 pub mod selectors;
 pub mod status;
 pub mod strict;
 pub mod table;
 mod verbs;
 
-pub use resource::{Resource, Subresource};
+pub use crate::validation::resource::{self, Resource, Subresource};
+pub use crate::validation::schema;
 pub use status::Status;
 pub use verbs::{ListOptions, Page, Selected, WatchEvent, WatchOptions, Written};
 

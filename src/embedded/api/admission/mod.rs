@@ -2,43 +2,34 @@
 //! validation. The verbs call these in upstream's order (`registry/rest` BeforeCreate and BeforeUpdate): metadata
 //! has been filled in (uid, name, creationTimestamp) before `prepare_*`, managedFields are updated after it.
 //!
-//! Pure: JSON in, JSON and a Status out. Paths, wording and order of faults are the API server's
+//! The rules themselves are in `crate::validation`, which knows no server. JSON in, JSON and a Status out. Paths, wording and order of faults are the API server's
 //! (`pkg/apis/{core,resource}/validation` and the declarative rules of the API types).
 
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Caller, Object, Resource, Status, Subresource};
+use crate::embedded::events::seconds;
 use crate::model::features::Features;
 
-pub mod field;
-
-mod capacity;
 mod claim;
 mod claim_status;
-mod class;
 mod core;
-mod device;
-mod device_claim;
-mod go;
-mod json;
-mod meta;
-mod names;
-mod node_selector;
-mod pod;
 mod pod_defaults;
-mod pod_resources;
 mod pod_update;
-mod slice;
+mod refusal;
 
 #[cfg(test)]
 mod tests;
 
+pub use refusal::status;
+
+use crate::validation::json::raise_if_changed;
+use crate::validation::meta::Naming;
+use crate::validation::{class, device_claim, field, go, json, meta, names, node_selector, pod, pod_spec, slice};
 use field::Faults;
-use json::{field, int, same};
-use meta::Naming;
 
 /// Reads of other objects that admission needs, such as the labels of the namespace for admin access.
 pub trait Read {
@@ -75,7 +66,7 @@ pub fn prepare_create(resource: &'static Resource, object: &mut Value, context: 
         "pods" => pod_defaults::prepare_create(object, context)?,
         "resourceclaims" => claim::prepare_create(object, features),
         "resourceclaimtemplates" => claim::prepare_template(object, features),
-        "resourceslices" => slice::prepare_create(object, features, context.now),
+        "resourceslices" => slice::prepare_create(object, features, &seconds(context.now)),
         "deviceclasses" => class::prepare_create(object),
         "namespaces" => core::prepare_namespace(object),
         "nodes" => core::node_defaults(object),
@@ -107,7 +98,7 @@ pub fn validate_create(resource: &'static Resource, object: &Value, context: &Co
         "events" => core::validate_event(object, found),
         _ => meta::validate(object, resource.namespaced, Naming::Subdomain, true, found),
     }
-    faults.check(resource, object)
+    refusal::check(faults, resource, object)
 }
 
 /// Defaults, keeps what this endpoint may not change (status on the object itself, all but status on `/status`)
@@ -129,7 +120,7 @@ pub fn prepare_update(
         ("resourceclaims", Subresource::Status) => claim_status::prepare(old, new),
         ("resourceclaims", _) => claim::prepare_update(old, new, features),
         ("resourceclaimtemplates", _) => claim::prepare_template(new, features),
-        ("resourceslices", _) => slice::prepare_update(old, new, features, context.now),
+        ("resourceslices", _) => slice::prepare_update(old, new, features, &seconds(context.now)),
         ("deviceclasses", _) => class::prepare_update(old, new),
         ("namespaces", subresource) => core::prepare_namespace_update(subresource, old, new),
         ("nodes", subresource) => core::prepare_node_update(subresource, old, new),
@@ -172,14 +163,5 @@ pub fn validate_update(
         ("events", _) => core::validate_event(new, found),
         _ => {}
     }
-    faults.check(resource, new)
-}
-
-/// Raises `metadata.generation` where the spec is not what it was.
-fn raise_if_changed(old: &Value, new: &mut Value) {
-    let generation = int(field(old, "metadata"), "generation");
-    let changed = !same(field(old, "spec"), field(new, "spec"));
-    if generation > 0 || changed {
-        json::set_meta(new, "generation", json!(generation + i64::from(changed)));
-    }
+    refusal::check(faults, resource, new)
 }

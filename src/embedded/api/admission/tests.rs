@@ -124,7 +124,7 @@ fn scenario_29_is_answered_as_the_real_cluster_did() {
             }
         };
         let expected: Value = serde_json::from_str(&normalised(&row["answer"].to_string())).expect("JSON");
-        if row["code"].as_u64() != Some(code) || !super::same(&got, &expected) {
+        if row["code"].as_u64() != Some(code) || !super::json::same(&got, &expected) {
             faults.push(format!("{label}\n  expected {} {expected}\n  got      {code} {got}", row["code"]));
         }
     }

@@ -9,10 +9,7 @@ use serde_json::{Value, json};
 use super::resource::RESOURCES;
 use super::{FieldValidation, Patch, Resource, Status, schema};
 
-mod reader;
-mod scalar;
-
-use reader::{Reader, Sink};
+use crate::validation::decode::{Reader, Sink};
 
 /// Reads the body of a create or update.
 ///

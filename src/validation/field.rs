@@ -1,9 +1,7 @@
-//! Field errors as data, and the 422 Status that they become (apimachinery `util/validation/field` and
-//! `api/errors.NewInvalid`).
+//! Field errors as data (apimachinery `util/validation/field`).
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::super::{Resource, Status};
 use super::go;
 
 /// Where in an object a fault is: `spec.devices.requests[0].exactly.count`.
@@ -189,48 +187,48 @@ impl FieldError {
 }
 
 /// A missing value.
-pub(super) fn required(path: &Path, detail: &str) -> FieldError {
+pub(crate) fn required(path: &Path, detail: &str) -> FieldError {
     FieldError::new(Fault::Required, path, None, detail)
 }
 
 /// A malformed value.
-pub(super) fn invalid(path: &Path, bad: impl Into<Bad>, detail: impl Into<String>) -> FieldError {
+pub(crate) fn invalid(path: &Path, bad: impl Into<Bad>, detail: impl Into<String>) -> FieldError {
     FieldError::new(Fault::Invalid, path, Some(bad.into()), detail)
 }
 
 /// A value that is there already.
-pub(super) fn duplicate(path: &Path, bad: impl Into<Bad>) -> FieldError {
+pub(crate) fn duplicate(path: &Path, bad: impl Into<Bad>) -> FieldError {
     FieldError::new(Fault::Duplicate, path, Some(bad.into()), "")
 }
 
 /// A reference to something that is not there.
-pub(super) fn not_found(path: &Path, bad: impl Into<Bad>, detail: impl Into<String>) -> FieldError {
+pub(crate) fn not_found(path: &Path, bad: impl Into<Bad>, detail: impl Into<String>) -> FieldError {
     FieldError::new(Fault::NotFound, path, Some(bad.into()), detail)
 }
 
 /// A value that is not allowed here and now.
-pub(super) fn forbidden(path: &Path, detail: impl Into<String>) -> FieldError {
+pub(crate) fn forbidden(path: &Path, detail: impl Into<String>) -> FieldError {
     FieldError::new(Fault::Forbidden, path, None, detail)
 }
 
 /// A string of more than `max` bytes.
-pub(super) fn too_long(path: &Path, max: usize) -> FieldError {
+pub(crate) fn too_long(path: &Path, max: usize) -> FieldError {
     FieldError::new(Fault::TooLong, path, None, format!("may not be more than {max} bytes"))
 }
 
 /// A string of more than `max` characters, in the wording of declarative validation.
-pub(super) fn too_many_characters(path: &Path, max: usize) -> FieldError {
+pub(crate) fn too_many_characters(path: &Path, max: usize) -> FieldError {
     FieldError::new(Fault::TooLong, path, None, format!("may not be more than {max} characters"))
 }
 
 /// A list with `count` entries where `max` are allowed.
-pub(super) fn too_many(path: &Path, count: usize, max: usize) -> FieldError {
+pub(crate) fn too_many(path: &Path, count: usize, max: usize) -> FieldError {
     let items = if max == 1 { "item" } else { "items" };
     FieldError::new(Fault::TooMany, path, Some(count.into()), format!("must have at most {max} {items}"))
 }
 
 /// A value outside an enumeration.
-pub(super) fn not_supported(path: &Path, bad: &str, supported: &[&str]) -> FieldError {
+pub(crate) fn not_supported(path: &Path, bad: &str, supported: &[&str]) -> FieldError {
     let supported: Vec<String> = supported.iter().map(|value| go::quote(value)).collect();
     // Enumerations are string types of their own in Go, which print as JSON.
     let bad = Bad::raw(go::compact(&Value::String(bad.to_owned())));
@@ -238,42 +236,42 @@ pub(super) fn not_supported(path: &Path, bad: &str, supported: &[&str]) -> Field
 }
 
 /// The server could not check.
-pub(super) fn internal(path: &Path, detail: impl Into<String>) -> FieldError {
+pub(crate) fn internal(path: &Path, detail: impl Into<String>) -> FieldError {
     FieldError::new(Fault::Internal, path, None, detail)
 }
 
 /// The faults of one object: those of hand-written validation first, then those of declarative validation, which
 /// the API server appends.
 #[derive(Debug, Default)]
-pub(super) struct Faults {
+pub(crate) struct Faults {
     written: Vec<FieldError>,
     declared: Vec<FieldError>,
 }
 
 impl Faults {
     /// Adds a fault that hand-written validation finds.
-    pub(super) fn push(&mut self, error: FieldError) {
+    pub(crate) fn push(&mut self, error: FieldError) {
         self.written.push(error);
     }
 
     /// Adds a fault that the declarative rules of the API types find (`+k8s:` tags).
-    pub(super) fn declare(&mut self, error: FieldError) {
+    pub(crate) fn declare(&mut self, error: FieldError) {
         self.declared.push(error);
     }
 
     /// Adds one `Invalid` per message.
-    pub(super) fn each(&mut self, path: &Path, value: &str, messages: Vec<String>) {
+    pub(crate) fn each(&mut self, path: &Path, value: &str, messages: Vec<String>) {
         self.written.extend(messages.into_iter().map(|message| invalid(path, value, message)));
     }
 
     /// As [`Faults::each`], by a declarative rule.
-    pub(super) fn declare_each(&mut self, path: &Path, value: &str, messages: Vec<String>) {
+    pub(crate) fn declare_each(&mut self, path: &Path, value: &str, messages: Vec<String>) {
         self.declared.extend(messages.into_iter().map(|message| invalid(path, value, message)));
     }
 
     /// Takes over the faults of parts of the object that the two kinds of validation visit in different orders:
     /// `written` is the order of the hand-written one, `declared` that of the API type's fields. Both name places in `parts`.
-    pub(super) fn take(&mut self, mut parts: Vec<Faults>, written: &[usize], declared: &[usize]) {
+    pub(crate) fn take(&mut self, mut parts: Vec<Faults>, written: &[usize], declared: &[usize]) {
         for at in written {
             self.written.extend(parts.get_mut(*at).map(|part| std::mem::take(&mut part.written)).unwrap_or_default());
         }
@@ -282,8 +280,9 @@ impl Faults {
         }
     }
 
-    /// Ok, or the 422 Status.
-    pub(super) fn check(self, resource: &Resource, object: &Value) -> Result<(), Status> {
+    /// All faults, in the API server's order.
+    #[must_use]
+    pub(crate) fn into_errors(self) -> Vec<FieldError> {
         // The API server lets equal hand-written faults through once, as it drops those that a declarative rule covers.
         let mut errors: Vec<FieldError> = Vec::new();
         for error in self.written {
@@ -292,41 +291,6 @@ impl Faults {
             }
         }
         errors.extend(self.declared);
-        if errors.is_empty() {
-            return Ok(());
-        }
-        let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        Err(status(resource, name, &errors))
+        errors
     }
-}
-
-/// `errors.NewInvalid`: 422 with a cause per fault. The message lists equal texts once.
-#[must_use]
-pub fn status(resource: &Resource, name: &str, errors: &[FieldError]) -> Status {
-    let mut texts: Vec<String> = Vec::new();
-    for error in errors {
-        let text = format!("{}: {}", error.path, error.body());
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
-    let list = match texts.as_slice() {
-        [one] => one.clone(),
-        many => format!("[{}]", many.join(", ")),
-    };
-    let kind = if resource.group.is_empty() { resource.kind.to_owned() } else { format!("{}.{}", resource.kind, resource.group) };
-    let mut status = Status::new(422, "Invalid", format!("{kind} {} is invalid: {list}", go::quote(name)));
-    let mut details = serde_json::Map::new();
-    if !name.is_empty() {
-        details.insert("name".to_owned(), json!(name));
-    }
-    if !resource.group.is_empty() {
-        details.insert("group".to_owned(), json!(resource.group));
-    }
-    details.insert("kind".to_owned(), json!(resource.kind));
-    let causes: Vec<Value> =
-        errors.iter().map(|error| json!({"reason": error.fault.reason(), "message": error.body(), "field": error.path})).collect();
-    details.insert("causes".to_owned(), Value::Array(causes));
-    status.details = Value::Object(details);
-    status
 }

@@ -28,7 +28,7 @@ const MEMBERS: [&str; 8] = ["int", "bool", "string", "version", "ints", "bools",
 const ONE_NODE_CHOICE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
 
 /// Validates a device; `old` is the device of that name before the change.
-pub(super) fn validate(old: Option<&Value>, device: &Value, per_device_nodes: bool, path: &Path, faults: &mut Faults) {
+pub(crate) fn validate(old: Option<&Value>, device: &Value, per_device_nodes: bool, path: &Path, faults: &mut Faults) {
     let name = text(device, "name");
     faults.each(&path.child("name"), name, names::label(name));
     let properties = size(device, "attributes") + size(device, "capacity");

@@ -13,7 +13,7 @@ const ANNOTATIONS: usize = 256 * 1024;
 
 /// How a kind's names are checked.
 #[derive(Clone, Copy)]
-pub(super) enum Naming {
+pub(crate) enum Naming {
     /// DNS subdomain: most kinds.
     Subdomain,
     /// DNS label: namespaces.
@@ -38,7 +38,7 @@ impl Naming {
 }
 
 /// Validates metadata as on creation. `kube` adds the core API's rule for finalizer names.
-pub(super) fn validate(object: &Value, namespaced: bool, naming: Naming, kube: bool, faults: &mut Faults) {
+pub(crate) fn validate(object: &Value, namespaced: bool, naming: Naming, kube: bool, faults: &mut Faults) {
     let path = Path::new("metadata");
     let meta = super::json::field(object, "metadata");
     let (name, prefix) = (text(meta, "name"), text(meta, "generateName"));
@@ -70,7 +70,7 @@ pub(super) fn validate(object: &Value, namespaced: bool, naming: Naming, kube: b
 }
 
 /// Validates what an update may not do to metadata, with the core API's rule for finalizer names.
-pub(super) fn validate_update(old: &Value, new: &Value, faults: &mut Faults) {
+pub(crate) fn validate_update(old: &Value, new: &Value, faults: &mut Faults) {
     validate_change(old, new, faults);
     let path = Path::new("metadata").child("finalizers");
     for (number, name) in list(super::json::field(new, "metadata"), "finalizers").iter().filter_map(Value::as_str).enumerate() {
@@ -79,7 +79,7 @@ pub(super) fn validate_update(old: &Value, new: &Value, faults: &mut Faults) {
 }
 
 /// Validates what an update may not do to the metadata of any kind.
-pub(super) fn validate_change(old: &Value, new: &Value, faults: &mut Faults) {
+pub(crate) fn validate_change(old: &Value, new: &Value, faults: &mut Faults) {
     let path = Path::new("metadata");
     let (old, meta) = (super::json::field(old, "metadata"), super::json::field(new, "metadata"));
     if super::json::is_set(old, "deletionTimestamp") {
@@ -110,7 +110,7 @@ pub(super) fn validate_change(old: &Value, new: &Value, faults: &mut Faults) {
 }
 
 /// Labels and annotations of the metadata that a template gives to what is made from it; nothing else may be set.
-pub(super) fn validate_template(meta: &Value, path: &Path, faults: &mut Faults) {
+pub(crate) fn validate_template(meta: &Value, path: &Path, faults: &mut Faults) {
     annotations(meta, path, faults);
     labels(meta, path, faults);
     for field in [
@@ -141,7 +141,7 @@ fn generation(meta: &Value, path: &Path, faults: &mut Faults) {
 }
 
 /// Label keys and values.
-pub(super) fn labels(meta: &Value, path: &Path, faults: &mut Faults) {
+pub(crate) fn labels(meta: &Value, path: &Path, faults: &mut Faults) {
     let path = path.child("labels");
     for (key, value) in super::json::entries(meta, "labels") {
         faults.each(&path, key, names::qualified(key));
@@ -216,7 +216,7 @@ fn finalizers(meta: &Value, path: &Path, kube: bool, faults: &mut Faults) {
 }
 
 /// The core API's rule: a finalizer without a domain must be one of the known ones.
-pub(super) fn kube_finalizer(name: &str, path: &Path, faults: &mut Faults) {
+pub(crate) fn kube_finalizer(name: &str, path: &Path, faults: &mut Faults) {
     if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
         faults.push(invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified"));
     }

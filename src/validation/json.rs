@@ -3,55 +3,55 @@
 use serde_json::{Map, Value};
 
 /// What a missing field reads as.
-pub(super) static NULL: Value = Value::Null;
+pub(crate) static NULL: Value = Value::Null;
 
 /// A field, or null.
-pub(super) fn field<'a>(object: &'a Value, name: &str) -> &'a Value {
+pub(crate) fn field<'a>(object: &'a Value, name: &str) -> &'a Value {
     object.get(name).unwrap_or(&NULL)
 }
 
 /// A string field; empty when it is not set.
-pub(super) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
     field(object, name).as_str().unwrap_or_default()
 }
 
 /// A pointer to a string: `None` when it is not set.
-pub(super) fn optional<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+pub(crate) fn optional<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     field(object, name).as_str()
 }
 
 /// An integer field; zero when it is not set.
-pub(super) fn int(object: &Value, name: &str) -> i64 {
+pub(crate) fn int(object: &Value, name: &str) -> i64 {
     field(object, name).as_i64().unwrap_or_default()
 }
 
 /// A pointer to a bool.
-pub(super) fn flag(object: &Value, name: &str) -> Option<bool> {
+pub(crate) fn flag(object: &Value, name: &str) -> Option<bool> {
     field(object, name).as_bool()
 }
 
 /// A list field; empty when it is not set.
-pub(super) fn list<'a>(object: &'a Value, name: &str) -> &'a [Value] {
+pub(crate) fn list<'a>(object: &'a Value, name: &str) -> &'a [Value] {
     field(object, name).as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 /// The entries of a map field in key order.
-pub(super) fn entries<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = (&'a str, &'a Value)> {
+pub(crate) fn entries<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = (&'a str, &'a Value)> {
     field(object, name).as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value))
 }
 
 /// How many entries a map field has.
-pub(super) fn size(object: &Value, name: &str) -> usize {
+pub(crate) fn size(object: &Value, name: &str) -> usize {
     field(object, name).as_object().map_or(0, Map::len)
 }
 
 /// True when a pointer field is set.
-pub(super) fn is_set(object: &Value, name: &str) -> bool {
+pub(crate) fn is_set(object: &Value, name: &str) -> bool {
     !field(object, name).is_null()
 }
 
 /// Sets a field if it is missing or null.
-pub(super) fn default(object: &mut Value, name: &str, value: impl FnOnce() -> Value) {
+pub(crate) fn default(object: &mut Value, name: &str, value: impl FnOnce() -> Value) {
     if let Some(fields) = object.as_object_mut()
         && fields.get(name).is_none_or(Value::is_null)
     {
@@ -60,7 +60,7 @@ pub(super) fn default(object: &mut Value, name: &str, value: impl FnOnce() -> Va
 }
 
 /// Sets a string field if it is missing or empty.
-pub(super) fn default_text(object: &mut Value, name: &str, value: &str) {
+pub(crate) fn default_text(object: &mut Value, name: &str, value: &str) {
     if text(object, name).is_empty()
         && let Some(fields) = object.as_object_mut()
     {
@@ -69,26 +69,26 @@ pub(super) fn default_text(object: &mut Value, name: &str, value: &str) {
 }
 
 /// Removes a field.
-pub(super) fn remove(object: &mut Value, name: &str) {
+pub(crate) fn remove(object: &mut Value, name: &str) {
     if let Some(fields) = object.as_object_mut() {
         fields.remove(name);
     }
 }
 
 /// Sets a field of the metadata.
-pub(super) fn set_meta(object: &mut Value, name: &str, value: Value) {
+pub(crate) fn set_meta(object: &mut Value, name: &str, value: Value) {
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         meta.insert(name.to_owned(), value);
     }
 }
 
 /// A list field to change in place.
-pub(super) fn list_mut<'a>(object: &'a mut Value, name: &str) -> impl Iterator<Item = &'a mut Value> {
+pub(crate) fn list_mut<'a>(object: &'a mut Value, name: &str) -> impl Iterator<Item = &'a mut Value> {
     object.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 /// Equality as Go's semantic `DeepEqual` sees it: unset, null and empty are the same.
-pub(super) fn same(a: &Value, b: &Value) -> bool {
+pub(crate) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
             a.iter().all(|(key, value)| same(value, b.get(key).unwrap_or(&NULL)))
@@ -106,5 +106,14 @@ fn is_empty(value: &Value) -> bool {
         Value::Object(fields) => fields.values().all(is_empty),
         Value::String(text) => text.is_empty(),
         _ => false,
+    }
+}
+
+/// Raises `metadata.generation` where the spec is not what it was.
+pub(crate) fn raise_if_changed(old: &Value, new: &mut Value) {
+    let generation = int(field(old, "metadata"), "generation");
+    let changed = !same(field(old, "spec"), field(new, "spec"));
+    if generation > 0 || changed {
+        set_meta(new, "generation", serde_json::json!(generation + i64::from(changed)));
     }
 }

@@ -19,19 +19,19 @@ fn complete(class: &mut Value) {
 }
 
 /// A new class has generation 1.
-pub(super) fn prepare_create(class: &mut Value) {
+pub(crate) fn prepare_create(class: &mut Value) {
     complete(class);
     set_meta(class, "generation", json!(1));
 }
 
 /// A change of the spec raises the generation.
-pub(super) fn prepare_update(old: &Value, new: &mut Value) {
+pub(crate) fn prepare_update(old: &Value, new: &mut Value) {
     complete(new);
-    super::raise_if_changed(old, new);
+    super::json::raise_if_changed(old, new);
 }
 
 /// Validates a new class, or with `old` a changed one. Selectors and configs that did not change are not judged again.
-pub(super) fn validate(old: Option<&Value>, class: &Value, features: Features, faults: &mut Faults) {
+pub(crate) fn validate(old: Option<&Value>, class: &Value, features: Features, faults: &mut Faults) {
     meta::validate(class, false, Naming::Declared, true, faults);
     if let Some(old) = old {
         meta::validate_update(old, class, faults);

@@ -3,7 +3,7 @@
 
 /// How the two validation packages of apimachinery word a length.
 #[derive(Clone, Copy)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     /// `util/validation`.
     Characters,
     /// `api/validate/content`.
@@ -48,12 +48,12 @@ fn is_qualified_part(text: &str) -> bool {
 }
 
 /// A DNS label: names of requests, devices, containers, namespaces.
-pub(super) fn label(text: &str) -> Vec<String> {
+pub(crate) fn label(text: &str) -> Vec<String> {
     label_in(text, Unit::Characters)
 }
 
 /// As [`label`], in the wording of declarative validation.
-pub(super) fn short_name(text: &str) -> Vec<String> {
+pub(crate) fn short_name(text: &str) -> Vec<String> {
     label_in(text, Unit::Bytes)
 }
 
@@ -77,12 +77,12 @@ fn label_in(text: &str, unit: Unit) -> Vec<String> {
 }
 
 /// A DNS subdomain: names of most objects, classes, drivers.
-pub(super) fn subdomain(text: &str) -> Vec<String> {
+pub(crate) fn subdomain(text: &str) -> Vec<String> {
     subdomain_in(text, Unit::Characters)
 }
 
 /// As [`subdomain`], in the wording of declarative validation.
-pub(super) fn long_name(text: &str) -> Vec<String> {
+pub(crate) fn long_name(text: &str) -> Vec<String> {
     subdomain_in(text, Unit::Bytes)
 }
 
@@ -102,7 +102,7 @@ fn subdomain_in(text: &str, unit: Unit) -> Vec<String> {
 }
 
 /// As [`long_name`] without regard to case (driver names in declarative validation).
-pub(super) fn long_name_caseless(text: &str) -> Vec<String> {
+pub(crate) fn long_name_caseless(text: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if text.len() > 253 {
         messages.push(Unit::Bytes.longest(253));
@@ -118,7 +118,7 @@ pub(super) fn long_name_caseless(text: &str) -> Vec<String> {
 }
 
 /// A label key: an optional DNS prefix and a name.
-pub(super) fn qualified(text: &str) -> Vec<String> {
+pub(crate) fn qualified(text: &str) -> Vec<String> {
     let mut messages = Vec::new();
     let parts: Vec<&str> = text.split('/').collect();
     let name = match parts.as_slice() {
@@ -148,7 +148,7 @@ pub(super) fn qualified(text: &str) -> Vec<String> {
 }
 
 /// A label value.
-pub(super) fn label_value(text: &str) -> Vec<String> {
+pub(crate) fn label_value(text: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if text.len() > 63 {
         messages.push(Unit::Bytes.longest(63));
@@ -164,7 +164,7 @@ pub(super) fn label_value(text: &str) -> Vec<String> {
 }
 
 /// A C identifier: ids of attributes and capacities.
-pub(super) fn c_identifier(text: &str) -> Vec<String> {
+pub(crate) fn c_identifier(text: &str) -> Vec<String> {
     let bytes = text.as_bytes();
     let good = bytes.first().is_some_and(|&c| c.is_ascii_alphabetic() || c == b'_')
         && bytes.iter().all(|&c| c.is_ascii_alphanumeric() || c == b'_');
@@ -179,7 +179,7 @@ pub(super) fn c_identifier(text: &str) -> Vec<String> {
 }
 
 /// A data key of ConfigMaps and Secrets.
-pub(super) fn config_key(text: &str) -> Vec<String> {
+pub(crate) fn config_key(text: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if text.len() > 253 {
         messages.push(Unit::Characters.longest(253));
@@ -201,7 +201,7 @@ pub(super) fn config_key(text: &str) -> Vec<String> {
 }
 
 /// A name that can be a part of a URL path.
-pub(super) fn path_segment(text: &str, prefix: bool) -> Vec<String> {
+pub(crate) fn path_segment(text: &str, prefix: bool) -> Vec<String> {
     let mut messages = Vec::new();
     if !prefix && matches!(text, "." | "..") {
         return vec![format!("may not be '{text}'")];
@@ -215,7 +215,7 @@ pub(super) fn path_segment(text: &str, prefix: bool) -> Vec<String> {
 }
 
 /// What a prefix for generated names is checked as: a trailing dash is fine, since more follows.
-pub(super) fn without_trailing_dash(prefix: &str) -> String {
+pub(crate) fn without_trailing_dash(prefix: &str) -> String {
     match prefix.strip_suffix('-').and_then(|rest| rest.get(..rest.len().checked_sub(1)?)) {
         Some(rest) => format!("{rest}a"),
         None => prefix.to_owned(),

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::field::{Bad, Faults, Path, duplicate, invalid, required, too_long, too_many};
@@ -23,8 +22,8 @@ const COUNTERS: usize = 32;
 
 const NODES: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
 
-/// Defaults of a new or changed slice; fields whose gate is off and that were not in use go.
-fn defaults(slice: &mut Value, old: Option<&Value>, features: Features, now: Timestamp) {
+/// Defaults of a new or changed slice (`now` is RFC 3339); fields whose gate is off and that were not in use go.
+fn defaults(slice: &mut Value, old: Option<&Value>, features: Features, now: &str) {
     if !slice["spec"].is_object() {
         slice["spec"] = json!({});
     }
@@ -49,7 +48,7 @@ fn defaults(slice: &mut Value, old: Option<&Value>, features: Features, now: Tim
         zero(device, "capacity");
         list_mut(device, "consumesCounters").for_each(|consumed| zero(consumed, "counters"));
         for taint in list_mut(device, "taints") {
-            default(taint, "timeAdded", || json!(crate::embedded::events::seconds(now)));
+            default(taint, "timeAdded", || json!(now));
         }
     }
     let was = |used: fn(&Value) -> bool| old.is_some_and(|old| list(field(old, "spec"), "devices").iter().any(used));
@@ -86,19 +85,19 @@ fn has_list(attribute: &Value) -> bool {
 }
 
 /// A new slice has generation 1.
-pub(super) fn prepare_create(slice: &mut Value, features: Features, now: Timestamp) {
+pub(crate) fn prepare_create(slice: &mut Value, features: Features, now: &str) {
     defaults(slice, None, features, now);
     set_meta(slice, "generation", json!(1));
 }
 
 /// A change of the spec raises the generation.
-pub(super) fn prepare_update(old: &Value, new: &mut Value, features: Features, now: Timestamp) {
+pub(crate) fn prepare_update(old: &Value, new: &mut Value, features: Features, now: &str) {
     defaults(new, Some(old), features, now);
-    super::raise_if_changed(old, new);
+    super::json::raise_if_changed(old, new);
 }
 
 /// Validates a new slice, or with `old` a changed one.
-pub(super) fn validate(old: Option<&Value>, slice: &Value, faults: &mut Faults) {
+pub(crate) fn validate(old: Option<&Value>, slice: &Value, faults: &mut Faults) {
     match old {
         None => meta::validate(slice, false, Naming::Subdomain, true, faults),
         Some(old) => meta::validate_update(old, slice, faults),
@@ -186,7 +185,7 @@ fn nodes(spec: &Value, path: &Path, faults: &mut Faults) {
 }
 
 /// A driver name: a DNS subdomain of at most 63 characters, in any case.
-pub(super) fn driver_name(name: &str, path: &Path, faults: &mut Faults) {
+pub(crate) fn driver_name(name: &str, path: &Path, faults: &mut Faults) {
     if name.is_empty() {
         faults.push(required(path, ""));
         return;
@@ -198,7 +197,7 @@ pub(super) fn driver_name(name: &str, path: &Path, faults: &mut Faults) {
 }
 
 /// A pool name: DNS subdomains between slashes.
-pub(super) fn pool_name(name: &str, path: &Path, faults: &mut Faults) {
+pub(crate) fn pool_name(name: &str, path: &Path, faults: &mut Faults) {
     if name.is_empty() {
         faults.push(required(path, ""));
         return;
@@ -239,7 +238,7 @@ fn counter_sets(sets: &[Value], path: &Path, faults: &mut Faults) {
 }
 
 /// A named set of counters: of a slice (`name`), or what a device consumes of one (`counterSet`).
-pub(super) fn counters(set: &Value, name: &str, path: &Path, faults: &mut Faults) {
+pub(crate) fn counters(set: &Value, name: &str, path: &Path, faults: &mut Faults) {
     let set_name = text(set, name);
     if set_name.is_empty() {
         faults.declare(required(&path.child(name), ""));
@@ -258,7 +257,7 @@ pub(super) fn counters(set: &Value, name: &str, path: &Path, faults: &mut Faults
 }
 
 /// Conditions that a device waits for before a pod is bound.
-pub(super) fn binding_conditions(object: &Value, path: &Path, faults: &mut Faults) {
+pub(crate) fn binding_conditions(object: &Value, path: &Path, faults: &mut Faults) {
     const MOST: usize = 4;
     let (wanted, failing) = (list(object, "bindingConditions"), list(object, "bindingFailureConditions"));
     let (at, failure_at) = (path.child("bindingConditions"), path.child("bindingFailureConditions"));

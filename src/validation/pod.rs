@@ -11,7 +11,7 @@ use super::meta::{self, Naming};
 use super::{go, names, node_selector, pod_resources};
 
 /// Validates a new pod.
-pub(super) fn validate_create(pod: &Value, faults: &mut Faults) {
+pub(crate) fn validate_create(pod: &Value, faults: &mut Faults) {
     validate_spec(pod, faults);
     let (spec, path) = (field(pod, "spec"), Path::new("spec"));
     if !list(spec, "ephemeralContainers").is_empty() {
@@ -23,7 +23,7 @@ pub(super) fn validate_create(pod: &Value, faults: &mut Faults) {
 }
 
 /// What creation and update check alike.
-pub(super) fn validate_spec(pod: &Value, faults: &mut Faults) {
+pub(crate) fn validate_spec(pod: &Value, faults: &mut Faults) {
     meta::validate(pod, true, Naming::Subdomain, true, faults);
     let (spec, path) = (field(pod, "spec"), Path::new("spec"));
     let volumes = volumes(list(spec, "volumes"), &path.child("volumes"), faults);
@@ -330,7 +330,7 @@ fn gates(gates: &[Value], path: &Path, faults: &mut Faults) {
 }
 
 /// Tolerations of node taints.
-pub(super) fn tolerations(tolerations: &[Value], path: &Path, faults: &mut Faults) {
+pub(crate) fn tolerations(tolerations: &[Value], path: &Path, faults: &mut Faults) {
     for (number, toleration) in tolerations.iter().enumerate() {
         let at = path.index(number);
         let (key, operator) = (text(toleration, "key"), text(toleration, "operator"));

@@ -23,7 +23,7 @@ fn quantity(value: &Value) -> Option<Quantity> {
 }
 
 /// Validates a policy for a capacity of `value`.
-pub(super) fn policy(value: &Value, policy: &Value, path: &Path, faults: &mut Faults) {
+pub(crate) fn policy(value: &Value, policy: &Value, path: &Path, faults: &mut Faults) {
     let (values, range) = (list(policy, "validValues"), is_set(policy, "validRange"));
     if !values.is_empty() && range {
         let why = "exactly one policy can be specified, cannot specify \"validValues\" and \"validRange\" at the same time";

@@ -3,12 +3,12 @@
 use crate::model::quantity::Quantity;
 
 /// A resource quantity in its canonical form, as Kubernetes prints it.
-pub(super) fn quantity(text: &str) -> Result<String, String> {
+pub(crate) fn quantity(text: &str) -> Result<String, String> {
     Quantity::parse(text).map(|quantity| quantity.to_string()).map_err(|error| error.to_string())
 }
 
 /// Checks an RFC 3339 time.
-pub(super) fn time(text: &str) -> Result<(), String> {
+pub(crate) fn time(text: &str) -> Result<(), String> {
     match text.parse::<jiff::Timestamp>() {
         Ok(_) => Ok(()),
         Err(_) => Err(format!("parsing time \"{text}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"{text}\" as \"2006\"")),
@@ -16,7 +16,7 @@ pub(super) fn time(text: &str) -> Result<(), String> {
 }
 
 /// Checks standard base64 with padding.
-pub(super) fn base64(text: &str) -> Result<(), String> {
+pub(crate) fn base64(text: &str) -> Result<(), String> {
     let bytes: Vec<(usize, u8)> = text.bytes().enumerate().filter(|(_, b)| !matches!(b, b'\r' | b'\n')).collect();
     let body = bytes.iter().take_while(|(_, b)| *b != b'=').count();
     let padding = bytes.len() - body;
@@ -52,6 +52,6 @@ const NAMED: &[(&str, &str, &str)] = &[
 ];
 
 /// Go's name of the type of `owner.field`, where it is not a built-in one.
-pub(super) fn named_type(owner: &str, field: &str) -> Option<&'static str> {
+pub(crate) fn named_type(owner: &str, field: &str) -> Option<&'static str> {
     NAMED.iter().find(|(o, f, _)| *o == owner && *f == field).map(|(_, _, name)| *name)
 }

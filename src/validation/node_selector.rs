@@ -7,7 +7,7 @@ use super::json::{list, text};
 use super::names;
 
 /// Validates a required node selector.
-pub(super) fn validate(selector: &Value, path: &Path, faults: &mut Faults) {
+pub(crate) fn validate(selector: &Value, path: &Path, faults: &mut Faults) {
     let (terms, path) = (list(selector, "nodeSelectorTerms"), path.child("nodeSelectorTerms"));
     if terms.is_empty() {
         faults.push(required(&path, "must have at least one node selector term"));
@@ -18,7 +18,7 @@ pub(super) fn validate(selector: &Value, path: &Path, faults: &mut Faults) {
 }
 
 /// Validates one term. Values are judged in required rules only.
-pub(super) fn term_at(term: &Value, required: bool, path: &Path, faults: &mut Faults) {
+pub(crate) fn term_at(term: &Value, required: bool, path: &Path, faults: &mut Faults) {
     for (number, requirement) in list(term, "matchExpressions").iter().enumerate() {
         expression(requirement, required, &path.child("matchExpressions").index(number), faults);
     }

@@ -29,7 +29,7 @@ fn is_extended(name: &str) -> bool {
 }
 
 /// Validates the resources of a container in a pod whose claims are named `claims`.
-pub(super) fn validate(resources: &Value, claims: &BTreeSet<&str>, path: &Path, faults: &mut Faults) {
+pub(crate) fn validate(resources: &Value, claims: &BTreeSet<&str>, path: &Path, faults: &mut Faults) {
     let (limits_at, requests_at) = (path.child("limits"), path.child("requests"));
     for (name, value) in entries(resources, "limits") {
         amount(name, value, &limits_at.key(name), faults);

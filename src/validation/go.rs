@@ -43,7 +43,7 @@ struct Field {
 
 /// Which of Go's two forms of an object is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// The internal type: Go's field names, every field.
     Internal,
     /// The versioned type: JSON names, empty fields left out.
@@ -51,21 +51,21 @@ pub(super) enum Form {
 }
 
 /// A value of the named type as `json.Marshal` prints it.
-pub(super) fn print(kind: &str, value: &Value, form: Form) -> String {
+pub(crate) fn print(kind: &str, value: &Value, form: Form) -> String {
     let mut out = String::new();
     Printer { form, indent: None }.value(kind, value, &mut out);
     out
 }
 
 /// A value of the named internal type as `json.MarshalIndent` with an indent of one space prints it.
-pub(super) fn print_indented(kind: &str, value: &Value) -> String {
+pub(crate) fn print_indented(kind: &str, value: &Value) -> String {
     let mut out = String::new();
     Printer { form: Form::Internal, indent: Some(0) }.value(kind, value, &mut out);
     out
 }
 
 /// Any JSON value as `json.Marshal` prints it.
-pub(super) fn compact(value: &Value) -> String {
+pub(crate) fn compact(value: &Value) -> String {
     let mut out = String::new();
     Printer { form: Form::Versioned, indent: None }.any(value, &mut out);
     out
@@ -218,7 +218,7 @@ fn json_string(text: &str, out: &mut String) {
 }
 
 /// A string as `strconv.Quote` (`%q`) prints it.
-pub(super) fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {

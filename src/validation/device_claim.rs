@@ -20,17 +20,17 @@ const EXPRESSION: usize = 10 * 1024;
 /// Estimated cost of a CEL expression, and of all derived attributes of a claim together.
 const COST: u64 = 1_000_000;
 /// Bytes of opaque parameters.
-pub(super) const PARAMETERS: usize = 10 * 1024;
+pub(crate) const PARAMETERS: usize = 10 * 1024;
 
 const REFERENCE: &str = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
 const TOO_COMPLEX: &str = "too complex, exceeds cost limit";
 
 /// The names of a claim's requests and, per request, of its alternatives.
-pub(super) struct RequestNames(BTreeMap<String, BTreeSet<String>>);
+pub(crate) struct RequestNames(BTreeMap<String, BTreeSet<String>>);
 
 impl RequestNames {
     /// The names in `spec.devices`.
-    pub(super) fn of(devices: &Value) -> Self {
+    pub(crate) fn of(devices: &Value) -> Self {
         let names = list(devices, "requests").iter().map(|request| {
             let alternatives = list(request, "firstAvailable").iter().map(|sub| text(sub, "name").to_owned()).collect();
             (text(request, "name").to_owned(), alternatives)
@@ -46,7 +46,7 @@ impl RequestNames {
     }
 
     /// Checks a reference to a request.
-    pub(super) fn check(&self, reference: &str, path: &Path, faults: &mut Faults) {
+    pub(crate) fn check(&self, reference: &str, path: &Path, faults: &mut Faults) {
         let segments: Vec<&str> = reference.split('/').collect();
         if segments.len() <= 2 {
             for segment in &segments {
@@ -59,7 +59,7 @@ impl RequestNames {
     }
 
     /// Checks a list of references: its length, each entry, duplicates.
-    pub(super) fn check_list(&self, object: &Value, path: &Path, faults: &mut Faults) {
+    pub(crate) fn check_list(&self, object: &Value, path: &Path, faults: &mut Faults) {
         let references = list(object, "requests");
         if references.len() > ENTRIES {
             faults.declare(too_many(path, references.len(), ENTRIES));
@@ -77,7 +77,7 @@ impl RequestNames {
 }
 
 /// Validates `spec.devices` of a claim or template at `path`.
-pub(super) fn validate(devices: &Value, path: &Path, features: Features, faults: &mut Faults) {
+pub(crate) fn validate(devices: &Value, path: &Path, features: Features, faults: &mut Faults) {
     let names = RequestNames::of(devices);
     let mut check = Requests { features, constrained: constrained(devices), derived_cost: 0, faults };
     check.requests(list(devices, "requests"), &path.child("requests"));
@@ -243,7 +243,7 @@ impl Requests<'_> {
 }
 
 /// Selectors of a request or class. `stored` ones were valid when they were stored and are not compiled again.
-pub(super) fn selectors(selectors: &[Value], path: &Path, stored: bool, features: Features, faults: &mut Faults) {
+pub(crate) fn selectors(selectors: &[Value], path: &Path, stored: bool, features: Features, faults: &mut Faults) {
     if selectors.len() > ENTRIES {
         faults.declare(too_many(path, selectors.len(), ENTRIES));
         return;
@@ -346,7 +346,7 @@ fn declare_identifier(id: &str, path: &Path, faults: &mut Faults) {
 }
 
 /// `opaque` of a claim's, class's or allocation's configuration.
-pub(super) fn configuration(config: &Value, path: &Path, stored: bool, faults: &mut Faults) {
+pub(crate) fn configuration(config: &Value, path: &Path, stored: bool, faults: &mut Faults) {
     let path = path.child("opaque");
     if !is_set(config, "opaque") {
         faults.push(required(&path, ""));
@@ -358,7 +358,7 @@ pub(super) fn configuration(config: &Value, path: &Path, stored: bool, faults: &
 }
 
 /// A driver name, by a declarative rule.
-pub(super) fn declare_driver(driver: &str, path: &Path, faults: &mut Faults) {
+pub(crate) fn declare_driver(driver: &str, path: &Path, faults: &mut Faults) {
     if driver.is_empty() {
         faults.declare(required(path, ""));
         return;
@@ -370,7 +370,7 @@ pub(super) fn declare_driver(driver: &str, path: &Path, faults: &mut Faults) {
 }
 
 /// A field with any JSON object in it.
-pub(super) fn raw(object: &Value, name: &str, max: usize, stored: bool, path: &Path, faults: &mut Faults) {
+pub(crate) fn raw(object: &Value, name: &str, max: usize, stored: bool, path: &Path, faults: &mut Faults) {
     match field(object, name) {
         Value::Null => faults.push(required(path, "")),
         value if !stored && value.to_string().len() > max => faults.push(too_long(path, max)),
@@ -380,7 +380,7 @@ pub(super) fn raw(object: &Value, name: &str, max: usize, stored: bool, path: &P
 }
 
 /// A toleration of device taints.
-pub(super) fn toleration(toleration: &Value, path: &Path, faults: &mut Faults) {
+pub(crate) fn toleration(toleration: &Value, path: &Path, faults: &mut Faults) {
     let (key, value, effect) = (text(toleration, "key"), text(toleration, "value"), text(toleration, "effect"));
     if !key.is_empty() {
         faults.declare_each(&path.child("key"), key, names::qualified(key));
@@ -400,13 +400,13 @@ pub(super) fn toleration(toleration: &Value, path: &Path, faults: &mut Faults) {
 }
 
 /// The first request that asks for admin access, if any does. The path that the API server reports leaves out `exactly`.
-pub(super) fn admin_request(devices: &Value) -> Option<Path> {
+pub(crate) fn admin_request(devices: &Value) -> Option<Path> {
     let number = list(devices, "requests").iter().position(|request| flag(field(request, "exactly"), "adminAccess") == Some(true))?;
     Some(Path::new("spec").child("devices").child("requests").index(number).child("adminAccess"))
 }
 
 /// Defaults of `spec.devices`: `allocationMode: ExactCount`, `count: 1`, `operator: Equal` of tolerations.
-pub(super) fn defaults(devices: &mut Value) {
+pub(crate) fn defaults(devices: &mut Value) {
     for request in super::json::list_mut(devices, "requests") {
         if let Some(exactly) = request.get_mut("exactly").filter(|exactly| exactly.is_object()) {
             request_defaults(exactly);

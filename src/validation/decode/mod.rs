@@ -3,23 +3,24 @@
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::super::schema::{Node, Schema};
-use super::scalar;
+mod scalar;
+
+use super::schema::{Node, Schema};
 
 /// Upstream gives up naming unknown fields after this many.
 const MOST_NAMED: usize = 100;
 
 /// Where the reader is and what it found.
-pub(super) struct Sink<'a> {
+pub(crate) struct Sink<'a> {
     schema: &'a Schema,
     path: Vec<Step>,
     structs: Vec<String>,
     /// `unknown field "…"` and `duplicate field "…"`, in the body's order.
-    pub(super) unknown: Vec<String>,
+    pub(crate) unknown: Vec<String>,
     /// The first value of a wrong type, in Go's words.
     wrong: Option<String>,
     /// The same in the words of the conversion that strategic merge patches go through.
-    pub(super) plain: Option<String>,
+    pub(crate) plain: Option<String>,
     /// The first text that is not what its type asks for. Go's decoder stops there, so that it wins over `wrong`.
     invalid: Option<String>,
 }
@@ -31,12 +32,12 @@ enum Step {
 }
 
 impl<'a> Sink<'a> {
-    pub(super) fn new(schema: &'a Schema) -> Self {
+    pub(crate) fn new(schema: &'a Schema) -> Self {
         Sink { schema, path: Vec::new(), structs: Vec::new(), unknown: Vec::new(), wrong: None, plain: None, invalid: None }
     }
 
     /// What is wrong with the body, if anything.
-    pub(super) fn fault(&self) -> Option<String> {
+    pub(crate) fn fault(&self) -> Option<String> {
         self.invalid.clone().or_else(|| self.wrong.clone())
     }
 
@@ -97,13 +98,13 @@ impl<'a> Sink<'a> {
 }
 
 /// Reads one value of type `node`. A value of a wrong type reads as null.
-pub(super) struct Reader<'n, 's, 'a> {
+pub(crate) struct Reader<'n, 's, 'a> {
     node: &'n Node,
     sink: &'s mut Sink<'a>,
 }
 
 impl<'n, 's, 'a> Reader<'n, 's, 'a> {
-    pub(super) fn new(node: &'n Node, sink: &'s mut Sink<'a>) -> Self {
+    pub(crate) fn new(node: &'n Node, sink: &'s mut Sink<'a>) -> Self {
         Reader { node, sink }
     }
 

@@ -12,7 +12,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-use super::Resource;
+use super::resource::Resource;
 
 pub mod lists;
 
@@ -261,8 +261,8 @@ fn node(schema: &Value, owner: &str, field: &str, names: &BTreeMap<String, TypeI
 
 #[cfg(test)]
 mod tests {
-    use super::super::resource::RESOURCES;
     use super::*;
+    use crate::validation::resource::RESOURCES;
 
     #[test]
     fn every_served_kind_has_a_schema() {
