@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod explain;
 pub mod failure;
 pub mod lesson;
+pub mod manifest;
 pub mod markdown;
 pub mod reasons;
 pub mod selector;

@@ -8,10 +8,12 @@
 //! | metadata, names | `meta`, `names` |
 //! | claims and templates, classes, slices | `device_claim`, `class`, `slice`, `device`, `capacity` |
 //! | pods | `pod`, `pod_spec`, `pod_resources` |
+//! | all of it, for an object of a file | [`offline`] |
 //!
 //! Order and text of the faults are those of `pkg/apis/{core,resource}/validation` and of the declarative rules of the API types.
 
 pub mod field;
+pub mod offline;
 pub mod resource;
 pub mod schema;
 

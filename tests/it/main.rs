@@ -23,4 +23,5 @@ mod explain_pain;
 mod kind;
 mod layers;
 mod lessons;
+mod lint_command;
 mod protos;

@@ -56,3 +56,23 @@ pub(super) fn minor(text: &str) -> Result<u32, String> {
     };
     if (OLDEST..=NEWEST).contains(&minor) { Ok(minor) } else { Err(known()) }
 }
+
+/// `lint`.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "Examples:\n  dralab lint -f claim.yaml -f pod.yaml\n  dralab lint -f manifests/ --kubernetes 1.34 --slices slices.yaml\n\nExit codes: 0 nothing, or warnings only; 3 there are errors"
+)]
+pub struct LintArgs {
+    /// File, folder (recursively), or `-` for standard input (can be repeated)
+    #[arg(short = 'f', long = "filename", required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Where devices and classes come from [default: the lab's if it runs, else the files' own]
+    #[command(flatten)]
+    pub devices: DeviceSource,
+    /// The Kubernetes version whose feature gates count: 1.34 to 1.37
+    #[arg(long, value_name = "VERSION", default_value = "1.37", value_parser = minor)]
+    pub kubernetes: u32,
+    /// How the answer is written
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text", hide_default_value = true)]
+    pub output: Format,
+}

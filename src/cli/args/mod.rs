@@ -158,6 +158,8 @@ pub enum Command {
     Cel(CelArgs),
     /// Why a claim or a pod is as it is, device by device, and what would make it fit
     Explain(ExplainArgs),
+    /// Judge claims, templates, classes, slices and pods before they are applied
+    Lint(LintArgs),
     /// The DRA driver
     #[command(subcommand)]
     Driver(DriverCommand),

@@ -34,7 +34,7 @@ pub async fn run(app: &App, args: &CelArgs) -> Result<u8, Failure> {
     let devices = match published(app, &args.devices).await {
         Ok(devices) => devices,
         Err(failure) if failure.kind == Kind::NoLab && !asked.iter().any(compile) => {
-            Published { fleet: Fleet::default(), classes: Vec::new(), source: String::new() }
+            Published { fleet: Fleet::default(), classes: Vec::new(), namespaces: Vec::new(), source: String::new() }
         }
         Err(failure) if failure.kind == Kind::NoLab => {
             return Err(failure.hint("devices of a file: `dralab cel EXPR --slices FILE`; of a cluster: `--context NAME`"));

@@ -21,6 +21,8 @@ pub(super) struct Published {
     pub(super) fleet: Fleet,
     /// DeviceClasses.
     pub(super) classes: Vec<Value>,
+    /// Namespaces.
+    pub(super) namespaces: Vec<Value>,
     /// For the reader: `lab "dra-lab"`, `context kind-x`, `slices.yaml`.
     pub(super) source: String,
 }
@@ -111,16 +113,19 @@ pub(super) async fn published(app: &App, source: &DeviceSource) -> Result<Publis
             })
             .collect()
     };
-    put_together(items(&slices, "ResourceSlice"), items(&classes, "DeviceClass"), name)
+    // Who may read devices may still not list namespaces.
+    let namespaces = list("/api/v1/namespaces").await.map(|list| items(&list, "Namespace")).unwrap_or_default();
+    put_together(items(&slices, "ResourceSlice"), items(&classes, "DeviceClass"), namespaces, name)
 }
 
 fn from_files(paths: &[PathBuf]) -> Result<Published, Failure> {
-    let (mut slices, mut classes, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut slices, mut classes, mut namespaces, mut names) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for Text { name, text } in texts(paths)? {
         for object in manifests::read(&name, &text).map_err(Failure::from)? {
             match (object["kind"].as_str().unwrap_or_default(), to_v1(&object)) {
                 ("ResourceSlice", Some(slice)) => slices.push(slice),
                 ("DeviceClass", Some(class)) => classes.push(class),
+                ("Namespace", _) => namespaces.push(object),
                 _ => {}
             }
         }
@@ -130,10 +135,10 @@ fn from_files(paths: &[PathBuf]) -> Result<Published, Failure> {
         return Err(Failure::new(Kind::Usage, "DL-CEL-FILE-01", format!("there is no ResourceSlice in {}", names.join(", ")))
             .hint("`kubectl get resourceslices -o yaml` writes those of a cluster"));
     }
-    put_together(slices, classes, names.join(", "))
+    put_together(slices, classes, namespaces, names.join(", "))
 }
 
-fn put_together(slices: Vec<Value>, classes: Vec<Value>, source: String) -> Result<Published, Failure> {
+fn put_together(slices: Vec<Value>, classes: Vec<Value>, namespaces: Vec<Value>, source: String) -> Result<Published, Failure> {
     let slices: Vec<ResourceSlice> = slices
         .into_iter()
         .map(|slice| {
@@ -144,7 +149,7 @@ fn put_together(slices: Vec<Value>, classes: Vec<Value>, source: String) -> Resu
             })
         })
         .collect::<Result<_, _>>()?;
-    Ok(Published { fleet: Fleet::new(&slices), classes, source })
+    Ok(Published { fleet: Fleet::new(&slices), classes, namespaces, source })
 }
 
 /// A client for a context of the user's kubeconfig: `$KUBECONFIG` (several files may be named), else `~/.kube/config`.

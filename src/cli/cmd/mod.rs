@@ -11,6 +11,7 @@ pub mod explain;
 pub mod generate;
 pub mod lab;
 pub mod lesson;
+pub mod lint;
 pub mod look;
 pub mod tour;
 pub mod verify;
@@ -41,6 +42,7 @@ pub async fn run(app: &App, command: Command) -> Result<u8, Failure> {
         Command::Apply(args) => change::apply(app, &args).await,
         Command::Delete(args) => change::delete(app, &args).await,
         Command::Cel(args) => cel::run(app, &args).await,
+        Command::Lint(args) => lint::run(app, &args).await,
         Command::Describe(args) => describe::run(app, &args).await,
         Command::Tour(args) => tour::run(app, &args).await,
         Command::Lesson(command) => {
@@ -80,6 +82,7 @@ pub fn answers_in_json(command: &Command) -> bool {
         Command::Explain(args) => args.output == crate::cli::args::ExplainOutput::Json,
         Command::Verify(args) => args.output == Format::Json,
         Command::Cel(args) => args.output == Format::Json,
+        Command::Lint(args) => args.output == Format::Json,
         Command::Version(args) => args.output == Format::Json,
         Command::Get(args) => args.output == Output::Json,
         Command::Lesson(LessonCommand::List(args)) => args.output == Format::Json,

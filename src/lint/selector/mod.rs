@@ -13,6 +13,7 @@ use serde::Serialize;
 pub use self::answers::{Group, GroupVerdict, Seen, SeenValue, Tally, TermValue};
 pub use self::attempt::{Attempt, Outcome};
 pub use self::finding::{Finding, Fix, Severity, Trap};
+pub(in crate::lint) use self::traps::nearest_version;
 pub use self::verdict::{Cost, Dearest, Verdict};
 
 use self::answers::Answers;

@@ -8,6 +8,8 @@ mod refused;
 mod results;
 mod terms;
 
+pub(in crate::lint) use self::literals::nearest_version;
+
 use super::finding::{Finding, Severity, Trap};
 use super::verdict::Verdict;
 use super::{Case, lookups::Lookups};
