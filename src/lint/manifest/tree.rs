@@ -1,5 +1,7 @@
 //! Manifests with the place of every field.
 
+use std::thread;
+
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::Spanned;
@@ -37,8 +39,19 @@ pub(super) struct Unreadable {
     pub(super) reason: String,
 }
 
+/// Room for the deepest text that the parser takes (64 levels, each with many calls when unoptimized).
+const ROOM: usize = 32 << 20;
+
 /// Reads the documents of a text. Empty ones are left out, a `List` gives its items.
 pub(super) fn read(text: &str) -> Result<Vec<Document>, Unreadable> {
+    let no_room = || Unreadable { place: None, reason: "it is nested too deeply for the memory at hand".to_owned() };
+    thread::scope(|scope| {
+        let reader = thread::Builder::new().stack_size(ROOM).spawn_scoped(scope, || read_here(text));
+        reader.map_err(|_| no_room())?.join().map_err(|_| no_room())?
+    })
+}
+
+fn read_here(text: &str) -> Result<Vec<Document>, Unreadable> {
     let documents: Vec<Spanned<Tree>> = serde_saphyr::from_multiple(text).map_err(|error| {
         let place = error.location().map(|at| (at.line(), at.column()));
         let message = error.to_string();
