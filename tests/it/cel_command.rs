@@ -1,5 +1,7 @@
 //! `dralab cel`: the verdicts of Kubernetes' own answers (rows of the notes on traps), and the sentence that a user reads.
 
+use std::sync::LazyLock;
+
 use crate::support::Home;
 use dralab::cel::{Environment, Purpose};
 use dralab::lint::fleet::Fleet;
@@ -12,8 +14,11 @@ use serde_json::{Value, json};
 
 const NEW: Environment = Environment { purpose: Purpose::New, consumable_capacity: true, list_type_attributes: false };
 
-fn terminal(language: Language) -> Terminal {
-    Terminal::in_memory(Manners::default(), Texts::new(language)).0
+/// Reading the catalogue takes longer than a case.
+fn terminal(language: Language) -> &'static Terminal {
+    static TERMINALS: LazyLock<[Terminal; 2]> =
+        LazyLock::new(|| Language::ALL.map(|l| Terminal::in_memory(Manners::default(), Texts::new(l)).0));
+    &TERMINALS[usize::from(language == Language::Chinese)]
 }
 
 /// A slice of `gpu.example.com` in pool `n1` on node `n1`.
@@ -39,7 +44,7 @@ fn gpu(name: &str) -> Value {
 
 fn written(report: &Report, fleet: &Fleet, language: Language) -> String {
     let about = About { heading: "", kubernetes: 37, stored: false, source: "test", fleet };
-    lines(&terminal(language), report, &about).join("\n")
+    lines(terminal(language), report, &about).join("\n")
 }
 
 fn expanded(expression: &str) -> String {
@@ -597,8 +602,13 @@ fn the_command_needs_no_lab_with_slices_of_a_file() {
     assert!(ran.code == 4 && ran.stderr.contains("dralab cel EXPR --slices FILE"), "{ran:?}");
 }
 
+/// As many as `PROPTEST_CASES` says, for long runs.
+fn cases() -> u32 {
+    if std::env::var_os("PROPTEST_CASES").is_some() { proptest::prelude::ProptestConfig::default().cases } else { 200 }
+}
+
 proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig { cases: 200, ..proptest::prelude::ProptestConfig::default() })]
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: cases(), ..proptest::prelude::ProptestConfig::default() })]
 
     /// No text makes the examination panic, hang or overflow the stack.
     #[test]

@@ -5,8 +5,6 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::resource::v1::ResourceSlice;
-use kube::Client;
-use kube::config::Kubeconfig;
 use serde_json::Value;
 
 use crate::base::failure::{Failure, Kind};
@@ -93,7 +91,11 @@ pub(super) async fn published(app: &App, source: &DeviceSource) -> Result<Publis
         return from_files(&source.slices);
     }
     let (client, name) = match &source.context {
-        Some(context) => (context_client(app, context).await?, format!("context {context}")),
+        Some(context) => {
+            let path = app.kubeconfig(Some(context), None)?;
+            let client = connect::by_kubeconfig(&path, Some(context), &app.proxies()).await.map_err(Failure::from)?;
+            (client, format!("context {context}"))
+        }
         None => (app.client().await?, format!("lab \"{}\"", app.lab)),
     };
     let list = |path: &'static str| {
@@ -150,29 +152,4 @@ fn put_together(slices: Vec<Value>, classes: Vec<Value>, namespaces: Vec<Value>,
         })
         .collect::<Result<_, _>>()?;
     Ok(Published { fleet: Fleet::new(&slices), classes, namespaces, source })
-}
-
-/// A client for a context of the user's kubeconfig: `$KUBECONFIG` (several files may be named), else `~/.kube/config`.
-///
-/// # Errors
-/// When no file has that context, or it cannot be used.
-pub(super) async fn context_client(app: &App, context: &str) -> Result<Client, Failure> {
-    let files: Vec<PathBuf> = match app.environment.path("KUBECONFIG") {
-        Some(list) => std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()).collect(),
-        None => app.environment.path("HOME").map(|home| home.join(".kube").join("config")).into_iter().collect(),
-    };
-    let mut known = BTreeSet::new();
-    for file in &files {
-        let Ok(kubeconfig) = Kubeconfig::read_from(file) else { continue };
-        if kubeconfig.contexts.iter().any(|named| named.name == context) {
-            return connect::by_kubeconfig(file, Some(context), &app.proxies()).await.map_err(Failure::from);
-        }
-        known.extend(kubeconfig.contexts.into_iter().map(|named| named.name));
-    }
-    let failure = Failure::new(Kind::Usage, "DL-CTX-01", format!("there is no context \"{context}\" in the kubeconfig"));
-    Err(if known.is_empty() {
-        failure.hint("set KUBECONFIG to the file that has it")
-    } else {
-        failure.hint(format!("there are: {}", known.into_iter().collect::<Vec<_>>().join(", ")))
-    })
 }

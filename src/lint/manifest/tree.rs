@@ -103,6 +103,8 @@ impl Tree {
             return None;
         }
         match self {
+            // Go's messages leave the number out: any entry that has the field.
+            Tree::List(items) if !rest.starts_with('[') => items.iter().find_map(|(_, item)| item.place(rest)),
             Tree::List(items) => {
                 let (number, rest) = rest.strip_prefix('[')?.split_once(']')?;
                 let (place, item) = items.get(number.parse::<usize>().ok()?)?;
