@@ -222,7 +222,7 @@ mod tests {
         ] {
             assert_eq!(documents[0].tree.place(path), place, "{path}");
         }
-        assert_eq!(documents[2].tree.place("x"), Some((12, 19)));
+        assert_eq!(documents[2].tree.place("x"), Some((12, 21)));
         assert_eq!((documents[1].number, documents[1].place), (3, (11, 3)));
     }
 
