@@ -157,6 +157,7 @@ fn map<S: serde::Serializer>(values: &[(&'static str, String)], serializer: S) -
 
 impl ManifestFinding {
     /// Adds a value for the sentence.
+    #[expect(clippy::needless_pass_by_value, reason = "numbers and texts are given as they are")]
     pub(super) fn with(&mut self, name: &'static str, value: impl ToString) -> &mut Self {
         self.values.push((name, value.to_string()));
         self

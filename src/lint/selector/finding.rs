@@ -179,6 +179,7 @@ impl Finding {
         Finding { trap, severity, span, values: Vec::new(), fix: None }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "numbers and texts are given as they are")]
     pub(super) fn with(mut self, name: &'static str, value: impl ToString) -> Self {
         self.values.push((name, value.to_string()));
         self

@@ -112,9 +112,9 @@ impl Lookups {
                 Some((_, path)) => path.clone(),
                 None => (name == "device").then_some(Path::Device),
             },
-            PartKind::Field { of, name, optional, test: false } => step(self.path(of)?, name, None, *optional),
+            PartKind::Field { of, name, optional, test: false } => step(&self.path(of)?, name, None, *optional),
             PartKind::Index { of, key, optional } => match &key.kind {
-                PartKind::Text(text) => step(self.path(of)?, text, key.span, *optional),
+                PartKind::Text(text) => step(&self.path(of)?, text, key.span, *optional),
                 _ => None,
             },
             _ => None,
@@ -122,7 +122,7 @@ impl Lookups {
     }
 }
 
-fn step(path: Path, name: &str, place: Option<Span>, optional: bool) -> Option<Path> {
+fn step(path: &Path, name: &str, place: Option<Span>, optional: bool) -> Option<Path> {
     match path {
         Path::Device => match name {
             "attributes" => Some(Path::Space(Space::Attributes)),
@@ -130,7 +130,7 @@ fn step(path: Path, name: &str, place: Option<Span>, optional: bool) -> Option<P
             "driver" => Some(Path::Driver),
             _ => None,
         },
-        Path::Space(space) => Some(Path::Domain(Domain { space, name: name.to_owned(), place, optional })),
+        Path::Space(space) => Some(Path::Domain(Domain { space: *space, name: name.to_owned(), place, optional })),
         Path::Driver | Path::Domain(_) => None,
     }
 }

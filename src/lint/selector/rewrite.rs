@@ -54,10 +54,10 @@ pub(super) fn fix(case: &Case<'_>, expression: String) -> Option<Fix> {
 
 /// The edited expression, if it would be accepted and does better: fewer devices fail, or as many and others match. What other
 /// parts hide is looked at term by term.
-pub(super) fn better(case: &Case<'_>, edits: Vec<(Span, String)>) -> Option<Fix> {
+pub(super) fn better(case: &Case<'_>, edits: &[(Span, String)]) -> Option<Fix> {
     let improves =
         |before: Tally, after: Tally| after.errors < before.errors || (after.errors == before.errors && after.matches != before.matches);
-    let fix = fix(case, replaced(case.expression, edits.clone()))?;
+    let fix = fix(case, replaced(case.expression, edits.to_vec()))?;
     if improves(case.answers.tally(), fix.devices) {
         return Some(fix);
     }

@@ -158,7 +158,7 @@ fn never_seen(
     if near.is_none() && matches!(left.kind, PartKind::Call { .. } | PartKind::Loop { .. }) {
         return;
     }
-    let fix = near.zip(right.span).and_then(|(near, span)| better(case, vec![(span, literal(near))]));
+    let fix = near.zip(right.span).and_then(|(near, span)| better(case, &[(span, literal(near))]));
     found.push(
         Finding::new(trap, Severity::Warning, right.span)
             .with("what", part_text(case, left))

@@ -119,7 +119,7 @@ pub(super) fn suffixes(case: &Case<'_>, outline: &Part, found: &mut Vec<Finding>
         if !has {
             return;
         }
-        if let Some(fix) = better(case, vec![(span, literal(&other))]) {
+        if let Some(fix) = better(case, &[(span, literal(&other))]) {
             let bytes = |text: &str| Quantity::parse(text).ok().and_then(|amount| amount.as_i64()).map_or_else(|| "-".to_owned(), grouped);
             found.push(
                 Finding::new(Trap::DecimalSuffix, Severity::Warning, Some(span))

@@ -57,8 +57,9 @@ fn unknown_domain(case: &Case<'_>, lookup: &Lookup) -> Finding {
     };
     let publishing: Vec<&str> =
         domains.iter().copied().filter(|domain| case.fleet.with(*space, domain, &lookup.id).next().is_some()).collect();
-    let instead = near.or_else(|| if let [only] = publishing.as_slice() { Some(only) } else { None });
-    let fix = instead.zip(*place).and_then(|(domain, place)| better(case, replace_all(case, lookup, place, domain)));
+    let only = if let [only] = publishing.as_slice() { Some(*only) } else { None };
+    let instead = near.or(only);
+    let fix = instead.zip(*place).and_then(|(domain, place)| better(case, &replace_all(case, lookup, place, domain)));
     Finding::new(trap, severity(case, lookup, near.is_some()), lookup.span)
         .with("domain", name)
         .with("space", space.field())
@@ -100,7 +101,7 @@ fn unknown_name(case: &Case<'_>, lookup: &Lookup) -> Finding {
         (None, None, Some(name)) => (Trap::NearName, Some(access(*space, domain, name))),
         (None, None, None) => (Trap::UnknownName, None),
     };
-    let fix = instead.zip(lookup.span.filter(|_| lookup.is_strict())).and_then(|(instead, span)| better(case, vec![(span, instead)]));
+    let fix = instead.zip(lookup.span.filter(|_| lookup.is_strict())).and_then(|(instead, span)| better(case, &[(span, instead)]));
     Finding::new(trap, severity(case, lookup, trap != Trap::UnknownName), lookup.span)
         .with("name", &lookup.id)
         .with("domain", domain)
