@@ -144,7 +144,10 @@ pub async fn run<C: Send>(
         report(StepEvent::Retained);
         return Err(why);
     }
-    for step in made.into_iter().rev().filter(|step| step.can_undo(context)).collect::<Vec<_>>() {
+    for step in made.into_iter().rev() {
+        if !step.can_undo(context) {
+            continue;
+        }
         report(StepEvent::Undoing(step.describe(context)));
         match step.undo(context).await {
             Ok(()) => report(StepEvent::Undone(step.describe(context))),

@@ -62,7 +62,7 @@ pub async fn run(app: &App, command: Command) -> Result<u8, Failure> {
 #[must_use]
 pub fn is_interruptible(command: &Command) -> bool {
     match command {
-        Command::LabProcess(_) | Command::Driver(DriverCommand::Run(_)) | Command::Up(_) => false,
+        Command::LabProcess(_) | Command::Driver(DriverCommand::Run(_)) | Command::Up(_) | Command::Tour(_) => false,
         _ => true,
     }
 }

@@ -7,8 +7,9 @@ use crate::base::clock::{Clock as _, SystemClock};
 use crate::base::failure::{Failure, Kind};
 use crate::base::shell;
 use crate::cli::app::App;
-use crate::cli::args::{Cli, Command, TourArgs};
+use crate::cli::args::{BackendArg, Cli, Command, TourArgs};
 use crate::cli::cmd::{self, lab};
+use crate::cli::interrupt;
 use crate::client::apply::api_of;
 use crate::client::wait;
 use crate::cluster::embedded::Wanted;
@@ -27,11 +28,21 @@ const MANAGER: &str = "dralab-tour";
 ///
 /// # Errors
 /// When the lab cannot be brought up, or objects of a learner are in the way.
-pub async fn run(app: &App, _args: &TourArgs) -> Result<u8, Failure> {
-    let terminal = &app.terminal;
+pub async fn run(app: &App, args: &TourArgs) -> Result<u8, Failure> {
     if app.record().is_err() {
-        lab::embedded::bring_up(app, &Wanted::default()).await?;
+        match args.backend {
+            // A cluster that is half made is taken back on Ctrl-C, which takes longer than being dropped.
+            Some(BackendArg::Kind) => {
+                lab::kind::bring_up(app, crate::cluster::kind::Wanted::default(), lab::kind::environment(app)?, false).await?;
+            }
+            Some(BackendArg::Embedded) | None => interrupt::droppable(lab::embedded::bring_up(app, &Wanted::default())).await.map(drop)?,
+        }
     }
+    interrupt::droppable(play(app)).await
+}
+
+async fn play(app: &App) -> Result<u8, Failure> {
+    let terminal = &app.terminal;
     let library = Library::embedded().map_err(Failure::from)?;
     let entry = library.entries().first().ok_or_else(|| Failure::from(LessonError::Unknown { name: "1".to_owned(), near: Vec::new() }))?;
     let mut session = cmd::lesson::session(app, entry).await?;

@@ -84,6 +84,8 @@ pub struct Lab {
     pub creates: bool,
     /// Lessons' pods are to get another image than before.
     pub workload_changed: bool,
+    /// What this run made of the cluster could not be removed again: the record has to stay, for `down`.
+    pub left: bool,
     /// A client for the cluster, once there is one.
     pub client: Option<Client>,
     /// The driver's image, once it was made.
@@ -128,6 +130,7 @@ impl Lab {
             record,
             creates: false,
             workload_changed,
+            left: false,
             client: None,
             driver: None,
         };

@@ -62,8 +62,9 @@ pub async fn up(
         }
         Err(error) => Err(Stopped::Failed(error)),
     };
-    if ended.is_err() && fresh && !folder.record().exists() && !retain {
-        // The folder is as if this had never been; the lock in it is held until the end.
+    let told_in_log = matches!(ended, Err(Stopped::Failed(_))) && folder.log().exists();
+    if ended.is_err() && fresh && !folder.record().exists() && !told_in_log {
+        // It is as if this had never been; the lock in the folder is held until the end. A failure leaves what kind wrote.
         if let Err(error) = folder.remove() {
             tracing::debug!(%error, path = %folder.path.display(), "the lab's folder was not removed");
         }

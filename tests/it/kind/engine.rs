@@ -87,35 +87,33 @@ fn list(root: &Path) -> Vec<(String, String, String, String)> {
 fn serve(stream: UnixStream, root: &Path, log: &Mutex<Vec<String>>) {
     let mut reader = BufReader::new(stream.try_clone().expect("cloned"));
     let mut writer = stream;
+    let mut first = String::new();
+    if reader.read_line(&mut first).unwrap_or(0) == 0 {
+        return;
+    }
+    let mut length = 0;
     loop {
-        let mut first = String::new();
-        if reader.read_line(&mut first).unwrap_or(0) == 0 {
-            return;
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 || line.trim().is_empty() {
+            break;
         }
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).unwrap_or(0) == 0 || line.trim().is_empty() {
-                break;
-            }
-            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap_or(0);
-            }
-        }
-        let mut body = vec![0; length];
-        if reader.read_exact(&mut body).is_err() {
-            return;
-        }
-        let mut words = first.split_whitespace();
-        let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        log.lock().expect("no panic").push(format!("{method} {path}"));
-        let (status, value) = answer(method, path, root);
-        let text = if status == 204 { String::new() } else { value.to_string() };
-        let head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", text.len());
-        if writer.write_all(format!("{head}{text}").as_bytes()).is_err() {
-            return;
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
         }
     }
+    let mut body = vec![0; length];
+    if reader.read_exact(&mut body).is_err() {
+        return;
+    }
+    let mut words = first.split_whitespace();
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    log.lock().expect("no panic").push(format!("{method} {path}"));
+    let (status, value) = answer(method, path, root);
+    let text = if status == 204 { String::new() } else { value.to_string() };
+    let head =
+        format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", text.len());
+    // Each request comes on a connection of its own, so that an engine whose socket is removed is gone.
+    let _ = writer.write_all(format!("{head}{text}").as_bytes());
 }
 
 fn answer(method: &str, path: &str, root: &Path) -> (u16, Value) {

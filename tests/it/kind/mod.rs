@@ -178,7 +178,9 @@ fn what_kind_says_is_kept_and_what_it_made_is_removed() {
         &["kind did not create the cluster", "[DL-KIND-11]", "no space left on device", "docker system df", "Undone: Create the cluster"],
     );
     assert_eq!(machine.engine.container_names(), [""; 0], "rolled back");
-    assert!(!machine.lab().exists());
+    let left: Vec<_> = std::fs::read_dir(machine.lab()).expect("a folder").flatten().map(|e| e.file_name()).collect();
+    assert!(left.iter().all(|name| name == "lab.log" || name == "change.lock"), "{left:?}");
+    assert!(std::fs::read_to_string(machine.lab().join("lab.log")).expect("a log").contains("Preparing nodes"));
     let args = std::fs::read_to_string(machine.home.path().join("args")).expect("kind ran");
     let lab = machine.lab().display().to_string();
     assert_eq!(args.trim(), format!("create cluster --name dra-lab --config {lab}/kind.yaml --kubeconfig {lab}/kubeconfig"));
@@ -193,6 +195,24 @@ fn what_kind_says_is_kept_and_what_it_made_is_removed() {
     assert_eq!(machine.engine.container_names(), [""; 0]);
     assert!(!machine.lab().exists());
     machine.run(&["down"]).ok();
+}
+
+#[test]
+fn an_engine_that_dies_midway_leaves_a_record_for_down() {
+    let machine = Machine::new("");
+    let dies =
+        format!("rm {}; echo 'Cannot connect to the Docker daemon at unix:///x' >&2; exit 1", &machine.engine.host()["unix://".len()..]);
+    machine.kind("v0.33.0", &Machine::makes(&machine.engine, &dies));
+    let ran = machine.up(&[]);
+    refused(&ran, 1, &["[DL-KIND-26]", "Not undone: Create the cluster", "dralab down"]);
+    assert!(machine.lab().join("lab.json").exists());
+    refused(&machine.run(&["status", "--lang", "en"]), 3, &["is not there"]);
+    refused(&machine.run(&["down"]), 1, &["is not there"]);
+    assert!(machine.lab().join("lab.json").exists(), "what may be there is not forgotten");
+    let gone = machine.run(&["down", "--purge", "--lang", "en"]);
+    gone.ok();
+    assert!(gone.stderr.contains("The engine is gone"), "{gone:?}");
+    assert!(!machine.lab().exists());
 }
 
 #[test]

@@ -28,21 +28,32 @@ pub async fn up(app: &App, args: &UpArgs) -> Result<u8, Failure> {
     if args.dry_run {
         return dry_run(app, wanted, environment);
     }
+    bring_up(app, wanted, environment, args.images.retain).await?;
+    next_commands(app)?;
+    Ok(0)
+}
+
+/// Brings the lab up and shows the steps on stderr.
+///
+/// # Errors
+/// When a step fails or the user interrupts.
+pub async fn bring_up(app: &App, wanted: Wanted, environment: Environment, retain: bool) -> Result<(), Failure> {
     let terminal = &app.terminal;
     let started = Instant::now();
     terminal.progress(terminal.text("up.begin", &[("lab", &app.lab), ("backend", &"kind")]));
     let log = StepLog::new(terminal);
     let report = |event: StepEvent| log.report(event);
+    let record = app.folder().record();
+    let was_there = record.exists();
     interrupt::undone(terminal, &left_hint(app), async |cancel| {
-        kind::up(&app.home, &app.lab, wanted, environment, args.images.retain, &cancel, &report)
-            .await
-            .map_err(|why| stopped(app, why, args.images.retain))
+        let ended = kind::up(&app.home, &app.lab, wanted, environment, retain, &cancel, &report).await;
+        // Where the record stays, something of this run does, too.
+        ended.map_err(|why| stopped(app, why, !was_there && record.exists()))
     })
     .await?;
     let seconds = format!("{:.1}", started.elapsed().as_secs_f64());
     terminal.progress(terminal.text("up.ready", &[("seconds", &seconds)]));
-    next_commands(app)?;
-    Ok(0)
+    Ok(())
 }
 
 fn dry_run(app: &App, wanted: Wanted, environment: Environment) -> Result<u8, Failure> {

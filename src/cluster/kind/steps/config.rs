@@ -38,6 +38,11 @@ impl Step<Lab> for Configuration {
             .with("gates", &lab.plan.gates_line())
     }
 
+    fn can_undo(&self, lab: &Lab) -> bool {
+        // The record says whose the rest is.
+        !lab.left
+    }
+
     fn check<'a>(&'a self, lab: &'a mut Lab) -> BoxFuture<'a, Result<Found, ClusterError>> {
         Box::pin(async move {
             if lab.creates {

@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use kube::config::Kubeconfig;
+use tokio::sync::Notify;
 
 use crate::base::failure::Kind as FailureKind;
 use crate::cluster::ClusterError;
-use crate::cluster::engine::NodeContainer;
-use crate::cluster::image::driver;
+use crate::cluster::engine::{Engine, NodeContainer};
+use crate::cluster::image::{DriverImage, ImageError, LESSON_IMAGE, driver, lesson};
 use crate::cluster::kind::image::Kubernetes;
 use crate::cluster::kind::lab::{Lab, command};
 use crate::cluster::kind::tool::{self, Ran};
@@ -19,6 +20,9 @@ use crate::cluster::steps::{Found, Reporter, Say, Step, StepEvent};
 const STARTED: Duration = Duration::from_secs(120);
 /// How long to wait before it is asked again.
 const AGAIN: Duration = Duration::from_millis(250);
+
+/// What kind says it is doing once the nodes have booted and their configuration is written.
+const BOOTED: &str = "Starting control-plane";
 
 /// The cluster.
 #[derive(Debug)]
@@ -71,10 +75,12 @@ impl Step<Lab> for CreateCluster {
     fn undo<'a>(&'a self, lab: &'a mut Lab) -> BoxFuture<'a, Result<(), ClusterError>> {
         Box::pin(async move {
             lab.client = None;
+            lab.left = true;
             let made_network = lab.kind_record().made_network;
             let network = made_network.then(|| lab.environment.network().to_owned());
             let ours = |node: &NodeContainer| down::same_image(&node.image, &lab.plan.image.name);
             down::remove_cluster(&lab.engine()?, &lab.plan.lab, &ours, network.as_deref()).await?;
+            lab.left = false;
             down::remove_files(&[lab.folder.kubeconfig()])
         })
     }
@@ -110,23 +116,32 @@ async fn create(lab: &mut Lab, report: Reporter<'_>) -> Result<(), ClusterError>
         run.arg("--retain");
     }
     let log = lab.folder.log();
+    let booted = Notify::new();
     let line = |line: &str| {
         if let Some(doing) = doing(line) {
+            if doing.starts_with(BOOTED) {
+                booted.notify_one();
+            }
             report(StepEvent::Bytes { what: Some(Say::new("kind.creating").with("doing", &doing)), done: 0, total: 0 });
         }
     };
-    let creating = tool::run(run, Some(&log), &line);
-    // The driver's image is made meanwhile, where that takes nothing from the engine.
-    let wanted = lab.driver_wanted();
-    let architecture = lab.info.as_ref().map(|info| info.architecture.clone()).unwrap_or_default();
-    let quiet = |_: StepEvent| {};
-    let making = async {
-        match (&wanted.image, &wanted.source) {
-            (None, None) => Some(driver::prepare(&engine, &wanted, &architecture, &lab.folder.path, &quiet).await),
-            _ => None,
+    let (ran, made) = {
+        let creating = tool::run(run, Some(&log), &line);
+        let ahead = images_ahead(lab, &engine, &booted);
+        tokio::pin!(creating, ahead);
+        tokio::select! {
+            ran = &mut creating => {
+                let made = if ran.as_ref().is_ok_and(|ran| ran.success) {
+                    booted.notify_one();
+                    ahead.await
+                } else {
+                    None
+                };
+                (ran, made)
+            }
+            made = &mut ahead => (creating.await, made),
         }
     };
-    let (ran, made) = tokio::join!(creating, making);
     lab.driver = made;
     let ran = ran.map_err(|source| told(FailureKind::Failed, "DL-KIND-01", format!("cannot run kind: {source}"), Vec::new()))?;
     if !ran.success {
@@ -136,6 +151,37 @@ async fn create(lab: &mut Lab, report: Reporter<'_>) -> Result<(), ClusterError>
     let ids = lab.found.iter().map(|node| node.id.clone()).collect();
     lab.kind_record().containers = ids;
     Ok(())
+}
+
+/// Makes the driver's image while the cluster is made, and brings it and the lessons' image onto the workers as soon as these have booted: kubeadm
+/// leaves them idle then. Only what is on this machine; what has to be pulled or built is for its own step, where its progress is seen.
+/// What goes wrong here goes wrong there again, and is told there.
+async fn images_ahead(lab: &Lab, engine: &Engine, booted: &Notify) -> Option<Result<DriverImage, ImageError>> {
+    let wanted = lab.driver_wanted();
+    let architecture = lab.info.as_ref().map(|info| info.architecture.clone()).unwrap_or_default();
+    let quiet = |_: StepEvent| {};
+    let made = match (&wanted.image, &wanted.source) {
+        (None, None) => Some(driver::prepare(engine, &wanted, &architecture, &lab.folder.path, &quiet).await),
+        _ => None,
+    };
+    let instead = lab.plan.workload_image.as_deref();
+    let lesson_is_here = engine.image(instead.unwrap_or(LESSON_IMAGE)).await.is_ok_and(|image| image.is_some());
+    booted.notified().await;
+    let workers = lab.plan.spec.workers(&lab.plan.lab);
+    let lessons = async {
+        if lesson_is_here && let Err(error) = lesson::ensure(engine, &workers, LESSON_IMAGE, instead, &lab.folder.path, &quiet).await {
+            tracing::debug!(%error, "the lessons' image was not loaded ahead");
+        }
+    };
+    let drivers = async {
+        if let Some(Ok(image)) = &made
+            && let Err(error) = driver::load(engine, &workers, image, &quiet).await
+        {
+            tracing::debug!(%error, "the driver's image was not loaded ahead");
+        }
+    };
+    tokio::join!(lessons, drivers);
+    made
 }
 
 /// Writes the kubeconfig anew, of a cluster that runs.

@@ -31,9 +31,9 @@ impl Step<Lab> for DriverImage {
             if !missing.is_empty() {
                 return Ok(Found::ToDo);
             }
-            let name = image.name.clone();
-            lab.kind_record().driver_image.clone_from(&name);
-            Ok(Found::Done(Say::new("image.there").with("image", &name)))
+            let (name, made_from) = (image.name.clone(), image.made_from.clone());
+            lab.kind_record().driver_image = name;
+            Ok(Found::Done(made_from))
         })
     }
 
