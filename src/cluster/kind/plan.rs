@@ -78,7 +78,7 @@ impl Plan {
             (None, None, Some(before)) => (Some(before.node_image.clone()), Some(before.kubernetes.clone())),
             (name, version, _) => (name.clone(), version.clone()),
         };
-        let image = image::choose(name.as_deref(), version.as_deref()).map_err(image_error)?;
+        let image = image::choose(name.as_deref(), version.as_deref()).map_err(|error| image_error(&error))?;
         let features = wanted.features.or_else(|| before.as_ref().and_then(|b| Features::by_name(&b.features))).unwrap_or_default();
         let extra = if wanted.gates.is_empty() { before.as_ref().map(|b| b.gates.clone()).unwrap_or_default() } else { wanted.gates };
         let gates = Gates::choose(image.version.minor, features, &extra)
@@ -130,8 +130,8 @@ pub fn other_backend(lab: &str, there: Backend, asked: Backend) -> ClusterError 
     told(Kind::Refused, "DL-BACKEND-02", message, vec![Say::new("kind.advice.other-backend").with("lab", lab)])
 }
 
-fn image_error(error: NodeImageError) -> ClusterError {
-    let (kind, advice) = match &error {
+fn image_error(error: &NodeImageError) -> ClusterError {
+    let (kind, advice) = match error {
         NodeImageError::Deadlock { .. } => (Kind::Refused, "kind.advice.deadlock"),
         NodeImageError::Outside { .. } => (Kind::Refused, "kind.advice.versions"),
         NodeImageError::NotAVersion { .. } => (Kind::Usage, "kind.advice.versions"),
