@@ -148,8 +148,8 @@ fn the_cause_is_sufficient_and_minimal_in_the_case_per_rule() {
 #[test]
 fn the_cause_is_sufficient_and_minimal_in_one_of_ten_random_inputs() {
     let (sizes, cured, reasons) = check(&unzipped("random-alloc.json.gz"), (3, 10));
-    assert!(sizes.values().sum::<usize>() > 60 && cured > 40, "{sizes:?}, cured {cured}");
-    assert!(reasons.len() > 10, "{reasons:?}");
+    assert!(sizes.values().sum::<usize>() > 50 && cured > 20, "{sizes:?}, cured {cured}");
+    assert!(reasons.len() > 6, "{reasons:?}");
 }
 
 #[test]
