@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::cluster::steps::Say;
 use crate::doctor::Facts;
+use crate::doctor::fix::Fix;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -79,13 +80,15 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// What to do, as a text of the catalogue.
     pub advice: Say,
+    /// What `--fix` would do.
+    pub fixes: Vec<Fix>,
 }
 
 impl Finding {
     /// A finding without evidence yet.
     #[must_use]
     pub fn new(severity: Severity, what: Say, advice: Say) -> Self {
-        Finding { severity, what, evidence: Vec::new(), advice }
+        Finding { severity, what, evidence: Vec::new(), advice, fixes: Vec::new() }
     }
 
     /// Adds what was seen.
@@ -98,6 +101,13 @@ impl Finding {
     /// Adds what was seen.
     pub fn add(&mut self, of: impl Into<String>, seen: impl Into<String>) {
         self.evidence.push(Evidence { of: of.into(), seen: seen.into() });
+    }
+
+    /// Adds what mends it.
+    #[must_use]
+    pub fn fixed_by(mut self, fix: Fix) -> Self {
+        self.fixes.push(fix);
+        self
     }
 
     /// The finding, if anything was seen at all.

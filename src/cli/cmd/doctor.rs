@@ -1,5 +1,8 @@
 //! `doctor`: gathers the facts, runs the checks, and shows what they found.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
 use kube::Client;
 
 use crate::base::clock::SystemClock;
@@ -10,8 +13,12 @@ use crate::cli::cmd::lab::lab_command;
 use crate::client::connect;
 use crate::client::kinds::distance;
 use crate::cluster::LabRecord;
+use crate::cluster::engine::{Engine, EngineEnvironment};
+use crate::doctor::bundle::{self, BundleError};
 use crate::doctor::checks::CHECKS;
 use crate::doctor::facts::Part;
+use crate::doctor::fix::{Fix, Means};
+use crate::doctor::gather::{Asked, HostEnvironment};
 use crate::doctor::{Absent, Blind, Facts, Report, Severity, examine, gather};
 use crate::ui;
 
@@ -29,16 +36,103 @@ pub async fn run(app: &App, args: &DoctorArgs) -> Result<u8, Failure> {
         }
         return Ok(0);
     }
-    let facts = facts(app, args).await?;
-    let report = examine(&facts, &args.ids);
-    match args.output {
-        Format::Json => terminal.line(ui::doctor::as_json(terminal, &facts, &report).to_string())?,
-        Format::Text => {
-            ui::doctor::render(terminal, &facts, &report, app.columns())?;
-            footer(app, args, &facts, &report)?;
+    let asked = asked(app, args).await?;
+    let (mut facts, engine) = gather::facts(&asked, &SystemClock).await;
+    let mut report = examine(&facts, &args.ids);
+    if args.output == Format::Text {
+        ui::doctor::render(terminal, &facts, &report, app.columns())?;
+    }
+    let mut made = Vec::new();
+    if args.fix {
+        made = fix(app, args, &asked, &facts, &report, engine.as_ref().ok()).await?;
+        if !made.is_empty() {
+            terminal.progress(terminal.text("doctor.fix.again", &[]));
+            facts = gather::facts(&asked, &SystemClock).await.0;
+            report = examine(&facts, &args.ids);
+            if args.output == Format::Text {
+                ui::doctor::render(terminal, &facts, &report, app.columns())?;
+            }
         }
     }
+    let mut answer = ui::doctor::as_json(terminal, &facts, &report);
+    if args.fix {
+        answer["fixed"] = made.iter().map(|fix| ui::doctor::say(terminal, &fix.describe())).collect();
+    }
+    if let Some(path) = &args.bundle {
+        let path = app.environment.current_dir.as_deref().map_or_else(|| path.clone(), |dir| dir.join(path));
+        let files =
+            bundle::write(&path, &facts, &answer, &app.folder().path, app.environment.path("HOME").as_deref()).map_err(bundle_failure)?;
+        terminal.progress(terminal.text("doctor.bundle", &[("path", &path.display()), ("files", &files.len())]));
+        answer["bundle"] = path.display().to_string().into();
+    }
+    match args.output {
+        Format::Json => terminal.line(answer.to_string())?,
+        Format::Text => footer(app, args, &facts, &report)?,
+    }
     Ok(if report.worst() == Some(Severity::Blocker) { Kind::NotSatisfied.exit_code() } else { 0 })
+}
+
+fn bundle_failure(error: BundleError) -> Failure {
+    let kind = if matches!(error, BundleError::Exists(_)) { Kind::Refused } else { Kind::Failed };
+    let failure = Failure::new(kind, "DL-DOC-03", error.to_string());
+    match std::error::Error::source(&error) {
+        Some(source) => failure.because(source),
+        None if kind == Kind::Refused => failure.hint("name a file that is not there yet: `dralab doctor --bundle FILE`"),
+        None => failure,
+    }
+}
+
+/// Says what would be done, asks, and does it. Returns what was done.
+async fn fix(
+    app: &App,
+    args: &DoctorArgs,
+    asked: &Asked,
+    facts: &Facts,
+    report: &Report,
+    engine: Option<&Engine>,
+) -> Result<Vec<Fix>, Failure> {
+    let terminal = &app.terminal;
+    let fixes: BTreeSet<Fix> = report.findings().flat_map(|(_, finding)| finding.fixes.iter().cloned()).collect();
+    if fixes.is_empty() {
+        terminal.progress(terminal.text("doctor.fix.nothing", &[]));
+        return Ok(Vec::new());
+    }
+    terminal.note("");
+    terminal.note(terminal.text("doctor.fix.plan", &[]));
+    for fix in &fixes {
+        terminal.note(format!(" {} {}", terminal.item_mark(), ui::doctor::say(terminal, &fix.describe())));
+    }
+    if !args.yes {
+        if !app.environment.is_interactive() {
+            return Err(Failure::new(Kind::Usage, "DL-DOC-04", "nobody can be asked here")
+                .hint("do it without asking: `dralab doctor --fix --yes`"));
+        }
+        if !ui::ask::confirm(&terminal.text("doctor.fix.ask", &[]))? {
+            return Ok(Vec::new());
+        }
+    }
+    let client = asked.target.as_ref().ok().map(|(client, _)| client);
+    let parameters = match (client, &facts.lab.record) {
+        (Some(client), Ok(record)) => gather::parameters(client, record).await.ok().flatten(),
+        _ => None,
+    };
+    let means = Means { home: &app.home, engine, client, parameters: parameters.as_ref() };
+    let mut made = Vec::new();
+    for fix in fixes {
+        let text = ui::doctor::say(terminal, &fix.describe());
+        let step = ui::steps::begin(terminal, &text);
+        match fix.make(&means).await {
+            Ok(()) => {
+                step.done(&text);
+                made.push(fix);
+            }
+            Err(failure) => {
+                step.failed(&text);
+                ui::failure::render(terminal, &failure);
+            }
+        }
+    }
+    Ok(made)
 }
 
 /// Refuses an id that no check has.
@@ -54,12 +148,45 @@ fn known(ids: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn facts(app: &App, args: &DoctorArgs) -> Result<Facts, Failure> {
-    let cluster = match target(app, args).await? {
-        Ok((client, server)) => gather::cluster(&client, &server, &SystemClock).await,
-        Err(blind) => Err(blind),
-    };
-    Ok(gather::facts(&SystemClock, cluster))
+async fn asked(app: &App, args: &DoctorArgs) -> Result<Asked, Failure> {
+    let environment = &app.environment;
+    let of_lab = args.context.is_none() && args.kubeconfig.is_none();
+    let variable = |name: &str| environment.variable(name).map(str::to_owned);
+    let proxies = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"];
+    // A lab in containers is in the engine that it was made in.
+    let recorded =
+        LabRecord::read(&app.folder()).ok().flatten().filter(|_| of_lab).and_then(|r| r.kind).map(|k| k.engine).filter(|e| !e.is_empty());
+    Ok(Asked {
+        environment: HostEnvironment {
+            proxies: proxies.iter().filter_map(|name| Some(((*name).to_owned(), variable(name)?))).collect(),
+            path: environment.path("PATH").unwrap_or_default().into_os_string(),
+            home: environment.path("HOME"),
+            kubeconfigs: kubeconfigs(app),
+            kind: environment.path("DRALAB_KIND"),
+            kubectl: environment.path("DRALAB_KUBECTL"),
+        },
+        engine: EngineEnvironment {
+            docker_host: recorded.or_else(|| variable("DOCKER_HOST")),
+            docker_context: variable("DOCKER_CONTEXT"),
+            docker_config: environment.path("DOCKER_CONFIG"),
+            home: environment.path("HOME"),
+            runtime_dir: environment.path("XDG_RUNTIME_DIR"),
+            kind_provider: variable("KIND_EXPERIMENTAL_PROVIDER"),
+            root: None,
+        },
+        home: app.home.clone(),
+        lab: app.lab.clone(),
+        target: target(app, args).await?,
+        of_lab,
+    })
+}
+
+/// The user's kubeconfigs: of `KUBECONFIG`, else `~/.kube/config`.
+fn kubeconfigs(app: &App) -> Vec<PathBuf> {
+    match app.environment.path("KUBECONFIG") {
+        Some(list) => std::env::split_paths(&list).filter(|p| !p.as_os_str().is_empty()).collect(),
+        None => app.environment.path("HOME").map(|home| home.join(".kube/config")).into_iter().collect(),
+    }
 }
 
 /// The cluster to examine: the one that was named, else the lab's where it is up.
@@ -107,7 +234,9 @@ fn footer(app: &App, args: &DoctorArgs, facts: &Facts, report: &Report) -> Resul
     {
         again.extend(value.map(|value| format!(" {flag} {value}")));
     }
+    let can_fix = !args.fix && args.context.is_none() && report.findings().any(|(_, finding)| !finding.fixes.is_empty());
     let next = match (&facts.cluster, report.worst()) {
+        _ if can_fix => "doctor --fix".to_owned(),
         (_, Some(Severity::Blocker | Severity::Warning)) => again,
         (Err(Blind::NotHere(_)), _) => "up".to_owned(),
         _ => "lesson next".to_owned(),

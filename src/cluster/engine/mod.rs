@@ -8,6 +8,7 @@
 //! | `images` | inspect, pull with progress, export, remove |
 //! | `containers` | kind's clusters and their nodes; removing what roll back must remove |
 //! | `build` | `docker build` |
+//! | `networks` | the networks and their address blocks |
 //! | `exec` | a command in a container, with a stream as its input |
 //! | `reference` | names of images, written out in full |
 //!
@@ -21,6 +22,7 @@ pub mod error;
 pub mod exec;
 pub mod images;
 pub mod info;
+mod networks;
 pub mod reference;
 
 #[cfg(test)]

@@ -6,15 +6,46 @@ mod access;
 mod claims;
 mod classes;
 mod drivers;
+mod engine;
 mod features;
+mod host;
+mod lab;
 mod nodes;
 mod pods;
 mod slices;
+mod tools;
 
 use crate::doctor::Check;
 
 /// All checks, in the order of the report.
 pub const CHECKS: &[&Check] = &[
+    &host::MEMORY,
+    &host::DISK,
+    &host::INOTIFY,
+    &host::CGROUP,
+    &host::CONTROLLERS,
+    &host::FILES,
+    &host::PROXIES,
+    &host::WSL,
+    &host::FIREWALL,
+    &engine::ENGINE,
+    &engine::STORAGE,
+    &engine::IMAGE_STORE,
+    &engine::ROOTLESS,
+    &engine::SNAP,
+    &engine::INIT,
+    &engine::SUBNETS,
+    &tools::KIND,
+    &tools::KUBECTL,
+    &lab::RECORD,
+    &lab::KUBECONFIG,
+    &lab::ANSWERS,
+    &lab::PROCESS,
+    &lab::CONTAINERS,
+    &lab::ADDRESSES,
+    &lab::INSTALLED,
+    &lab::LEFTOVERS,
+    &lab::LOCK,
     &nodes::SERVER,
     &features::DROPPED,
     &features::CLOCK,

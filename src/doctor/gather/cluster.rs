@@ -46,7 +46,7 @@ const LISTED: &[(&str, &str)] = &[
 ///
 /// # Errors
 /// When it cannot be reached, or does not tell its version and kinds.
-pub async fn cluster(client: &Client, server: &str, clock: &dyn Clock) -> Part<Cluster> {
+pub(super) async fn cluster(client: &Client, server: &str, clock: &dyn Clock) -> Part<Cluster> {
     let about = async { futures::try_join!(raw::get_json(client, "/version", "application/json"), Kinds::discover(client)) };
     let (version, kinds) = bounded(ANSWERS, about).await?;
     let version = version["gitVersion"].as_str().unwrap_or_default().to_owned();

@@ -1,12 +1,14 @@
 //! Facts for tests: a sound lab, and cases with one fault each (or with something near to a fault that is none).
 
 mod cluster;
+mod machine;
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::cluster::Backend;
 use crate::doctor::Severity;
 use crate::doctor::facts::{Cluster, Facts, Probe};
 
@@ -32,7 +34,9 @@ pub(crate) struct Case {
 
 /// All cases.
 pub(crate) fn cases() -> Vec<Case> {
-    cluster::cases()
+    let mut cases = cluster::cases();
+    cases.extend(machine::cases());
+    cases
 }
 
 /// The sound facts with a change.
@@ -53,13 +57,21 @@ fn ago(seconds: i64) -> Value {
 
 /// Facts in which nothing is wrong.
 pub(crate) fn sound() -> Facts {
-    Facts { now: now(), cluster: Ok(cluster()) }
+    Facts {
+        now: now(),
+        purpose: Backend::Kind,
+        host: machine::host(),
+        engine: Ok(machine::engine()),
+        tools: machine::tools(),
+        lab: machine::lab(),
+        cluster: Ok(cluster()),
+    }
 }
 
 fn cluster() -> Cluster {
     let node = |name: &str, taints: Value| {
         json!({"metadata": {"name": name, "uid": name}, "spec": {"taints": taints}, "status": {"allocatable": {"cpu": "8", "memory": "16Gi"},
-            "nodeInfo": {"kubeletVersion": "v1.37.2"}, "conditions": [{"type": "Ready", "status": "True"}]}})
+            "nodeInfo": {"kubeletVersion": "v1.37.2"}, "addresses": [{"type": "InternalIP", "address": if name == "lab-worker" { "172.18.0.3" } else { "172.18.0.2" }}], "conditions": [{"type": "Ready", "status": "True"}]}})
     };
     let objects = BTreeMap::from([
         (
