@@ -16,6 +16,7 @@ mod cel_command;
 mod cel_conditions;
 mod cel_hostile;
 mod cli;
+mod doctor;
 mod driver;
 mod explain_cases;
 mod explain_cli;

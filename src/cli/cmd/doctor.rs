@@ -165,15 +165,8 @@ async fn asked(app: &App, args: &DoctorArgs) -> Result<Asked, Failure> {
             kind: environment.path("DRALAB_KIND"),
             kubectl: environment.path("DRALAB_KUBECTL"),
         },
-        engine: EngineEnvironment {
-            docker_host: recorded.or_else(|| variable("DOCKER_HOST")),
-            docker_context: variable("DOCKER_CONTEXT"),
-            docker_config: environment.path("DOCKER_CONFIG"),
-            home: environment.path("HOME"),
-            runtime_dir: environment.path("XDG_RUNTIME_DIR"),
-            kind_provider: variable("KIND_EXPERIMENTAL_PROVIDER"),
-            root: None,
-        },
+        engine: EngineEnvironment { docker_host: recorded.or_else(|| variable("DOCKER_HOST")), ..environment.engine() },
+        backend: variable("DRALAB_BACKEND"),
         home: app.home.clone(),
         lab: app.lab.clone(),
         target: target(app, args).await?,
@@ -204,8 +197,7 @@ async fn target(app: &App, args: &DoctorArgs) -> Result<Part<(Client, String)>, 
         // The lab's own checks say what is wrong with the record.
         Err(error) => return Ok(Err(Blind::because(error))),
     };
-    let context = record.context.as_ref().map(|c| c.context.clone());
-    match connect::by_kubeconfig(&record.kubeconfig, context.as_deref(), &app.proxies()).await {
+    match connect::by_kubeconfig(&record.kubeconfig, None, &app.proxies()).await {
         Ok(client) => Ok(Ok((client, record.server))),
         Err(error) => Ok(Err(Blind::because(error))),
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::cluster::steps::Say;
-use crate::doctor::facts::{Facts, by_uid, called, is_done, is_going, is_true, items, text};
+use crate::doctor::facts::{Facts, by_uid, called, is_done, is_going, is_true, items, names, text};
 use crate::doctor::{Absent, Blind, Check, Finding, Group, Looked, Severity};
 
 /// So many restarts are too many.
@@ -118,8 +118,12 @@ fn no_pod(facts: &Facts) -> Looked {
             *per_node.entry(node).or_default().entry(text(&slice["spec"]["driver"])).or_default() += 1;
         }
     }
+    let nodes = names(facts.list("nodes")?);
     let mut findings = Vec::new();
-    for (node, drivers) in per_node {
+    let mut unseen =
+        Finding::new(Severity::Note, Say::new("doctor.driver-not-there.none"), Say::new("doctor.driver-not-there.none-advice"));
+    // Slices of nodes that are gone have a check of their own.
+    for (node, drivers) in per_node.into_iter().filter(|(node, _)| nodes.contains(node)) {
         let here: Vec<&Value> = plugins(pods).filter(|p| text(&p["spec"]["nodeName"]) == node).collect();
         for (driver, slices) in &drivers {
             // One that names no driver at all may be this one's.
@@ -132,20 +136,21 @@ fn no_pod(facts: &Facts) -> Looked {
             if own.iter().any(|pod| is_true(pod, "Ready") && !is_going(pod)) {
                 continue;
             }
-            let (severity, what, advice) = if own.is_empty() {
-                (Severity::Note, "doctor.driver-not-there.none", "doctor.driver-not-there.none-advice")
-            } else {
-                (Severity::Warning, "doctor.driver-not-there.not-ready", "doctor.driver-not-there.not-ready-advice")
-            };
+            if own.is_empty() {
+                unseen.add(format!("node/{node}"), format!("driver {driver}, slices: {slices}"));
+                continue;
+            }
             let told = |id| Say::new(id).with("driver", driver).with("node", node);
-            let mut finding = Finding::new(severity, told(what), told(advice))
-                .seen(format!("node/{node}"), format!("{slices} slices of driver {driver}"));
+            let (what, advice) = (told("doctor.driver-not-there.not-ready"), told("doctor.driver-not-there.not-ready-advice"));
+            let mut finding =
+                Finding::new(Severity::Warning, what, advice).seen(format!("node/{node}"), format!("driver {driver}, slices: {slices}"));
             for pod in own {
                 finding.add(called("pod", pod), format!("phase {}, Ready {}", text(&pod["status"]["phase"]), is_true(pod, "Ready")));
             }
             findings.push(finding);
         }
     }
+    findings.extend(unseen.if_any());
     Ok(findings)
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::cluster::Backend;
 use crate::cluster::steps::Say;
 use crate::doctor::facts::{Facts, by_uid, called, claims_of, is_done, is_going, items, name, namespace, text, time, uid};
 use crate::doctor::{Check, Finding, Group, Looked, Severity};
@@ -99,13 +100,18 @@ fn waiting(facts: &Facts) -> Looked {
         let events: Vec<&Value> = cluster.list_or_none("events").iter().filter(|e| text(&e["involvedObject"]["uid"]) == uid(pod)).collect();
         let of_reason = |reason: &str| events.iter().rev().find(|e| text(&e["reason"]) == reason).map(|e| text(&e["message"]));
         let condition = items(&pod["status"]["conditions"]).find(|c| text(&c["type"]) == "PodScheduled" && text(&c["status"]) == "False");
-        let why = why.or_else(|| of_reason("FailedPrepareDynamicResources").map(Why::Unprepared));
+        let why = why.or_else(|| of_reason("FailedPrepareDynamicResources").filter(|m| !told_elsewhere(m)).map(Why::Unprepared));
         let why = why.or_else(|| condition.map(|c| Why::Unscheduled(text(&c["message"]))));
         if let Some(why) = why {
             findings.push(tell(facts, pod, &why, of_reason("FailedResourceClaimCreation")));
         }
     }
     Ok(findings)
+}
+
+/// A driver that is not registered has a check of its own.
+fn told_elsewhere(message: &str) -> bool {
+    message.contains("is not registered") || message.contains("not found in the list of registered DRA plugins")
 }
 
 fn tell(facts: &Facts, pod: &Value, why: &Why<'_>, creation: Option<&str>) -> Finding {
@@ -122,7 +128,9 @@ fn tell(facts: &Facts, pod: &Value, why: &Why<'_>, creation: Option<&str>) -> Fi
             ("doctor.pod-waits.unprepared", Say::new("doctor.pod-waits.unprepared-advice").with("node", node))
         }
         Why::Unscheduled(_) => {
-            let command = format!("dralab describe pod/{} -n {}", name(pod), namespace(pod));
+            // Only a lab's own cluster is the one that `dralab describe` looks at.
+            let program = if facts.purpose == Backend::Context { "kubectl" } else { "dralab" };
+            let command = format!("{program} describe pod/{} -n {}", name(pod), namespace(pod));
             ("doctor.pod-waits.unscheduled", Say::new("doctor.pod-waits.unscheduled-advice").with("command", &command))
         }
     };

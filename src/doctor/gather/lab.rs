@@ -84,6 +84,14 @@ pub async fn parameters(client: &Client, record: &LabRecord) -> Part<Option<Para
         if let Some(image) = told["image"].as_str() {
             image.clone_into(&mut parameters.image);
         }
+        if let Some(name) = told["profile"].as_str().filter(|name| *name != parameters.profile.short()) {
+            let other =
+                ProfileSource::of(name).map_err(|_| Blind::because(format!("the installation has profile {name}, which is not here")))?;
+            parameters.profile = other;
+        }
+        if let Some(gpus) = told.get("gpus") {
+            parameters.gpus = gpus.as_u64().and_then(|gpus| u32::try_from(gpus).ok());
+        }
         for (label, value) in told["nodeSelector"].as_object().into_iter().flatten() {
             parameters.node_selector.insert(label.clone(), value.as_str().unwrap_or_default().to_owned());
         }

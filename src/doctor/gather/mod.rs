@@ -30,6 +30,8 @@ pub struct Asked {
     pub home: Home,
     /// The lab's name.
     pub lab: String,
+    /// `DRALAB_BACKEND`: where a lab is to run when there is none yet.
+    pub backend: Option<String>,
     /// The cluster, and how it is named to the user; or why there is none.
     pub target: Part<(Client, String)>,
     /// The cluster is the lab's, and not one that was named.
@@ -74,7 +76,8 @@ pub async fn facts(asked: &Asked, clock: &dyn Clock) -> (Facts, Part<Engine>) {
     let purpose = match (&lab.record, asked.of_lab) {
         (_, false) => Backend::Context,
         (Ok(record), _) => record.backend,
-        (Err(_), _) if tools.kind.is_ok() && engine.is_ok() => Backend::Kind,
+        (Err(_), _) if asked.backend.as_deref() == Some("kind") => Backend::Kind,
+        (Err(_), _) if asked.backend.is_none() && tools.kind.is_ok() && engine.is_ok() => Backend::Kind,
         (Err(_), _) => Backend::Embedded,
     };
     (Facts { now: clock.now(), purpose, host, engine, tools, lab, cluster }, connected)

@@ -192,7 +192,7 @@ pub(super) fn cases() -> Vec<Case> {
         objects("pods", |l| {
             l.remove(1);
         }),
-        Found(Note, "1 slices of driver gpu.example.com"),
+        Found(Note, "driver gpu.example.com, slices: 1"),
     );
     case("DL-DOC-422", "one that names no driver", objects("pods", |l| l[1]["spec"]["containers"][0]["args"] = json!([])), Fine);
     case("DL-DOC-422", "embedded", cluster(|c| c.embedded = true), Expected::Blind);

@@ -184,10 +184,10 @@ fn host_cases() -> Vec<Case> {
             f.lab.record.as_mut().expect("a record").spec.nodes = nodes;
         })
     };
-    case("DL-DOC-103", "128 instances for four nodes", inotify(128, 524_288, 3), Found(Warning, "128, needed 256"));
+    case("DL-DOC-103", "128 instances for four nodes", inotify(128, 524_288, 3), Found(Warning, "128, needed 192"));
     case("DL-DOC-103", "128 instances for two nodes", inotify(128, 524_288, 1), Fine);
-    case("DL-DOC-103", "less than kind wants", inotify(300, 100_000, 3), Found(Note, "300, needed 256"));
-    case("DL-DOC-103", "few watches", inotify(512, 8192, 1), Found(Warning, "8192, needed 32768"));
+    case("DL-DOC-103", "less than kind wants", inotify(300, 100_000, 3), Found(Note, "300, needed 192"));
+    case("DL-DOC-103", "few watches", inotify(512, 8192, 1), Found(Warning, "8192, needed 12288"));
     case("DL-DOC-103", "engine elsewhere", engine_with(|e| e.local = false), Expected::Blind);
     case("DL-DOC-104", "version 1", engine_with(|e| e.cgroup = Some(1)), Found(Note, "cgroup version 1"));
     case("DL-DOC-104", "no engine", with(|f| f.engine = Err(Blind::NotHere(Absent::NoEngine))), Expected::Blind);
