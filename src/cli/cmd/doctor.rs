@@ -7,6 +7,7 @@ use kube::Client;
 
 use crate::base::clock::SystemClock;
 use crate::base::failure::{Failure, Kind};
+use crate::base::shell;
 use crate::cli::app::App;
 use crate::cli::args::{DoctorArgs, Format};
 use crate::cli::cmd::lab::lab_command;
@@ -170,8 +171,16 @@ async fn asked(app: &App, args: &DoctorArgs) -> Result<Asked, Failure> {
         home: app.home.clone(),
         lab: app.lab.clone(),
         target: target(app, args).await?,
+        flags: flags(args),
         of_lab,
     })
+}
+
+/// The flags that name the same cluster to another command; none for the lab's own.
+fn flags(args: &DoctorArgs) -> String {
+    let context = args.context.as_ref().map(|name| format!(" --context {name}"));
+    let kubeconfig = args.kubeconfig.as_ref().map(|path| format!(" --kubeconfig {}", shell::quote(path)));
+    [context, kubeconfig].into_iter().flatten().collect()
 }
 
 /// The user's kubeconfigs: of `KUBECONFIG`, else `~/.kube/config`.
@@ -221,11 +230,7 @@ fn footer(app: &App, args: &DoctorArgs, facts: &Facts, report: &Report) -> Resul
             ("blind", &blind),
         ],
     ))?;
-    let mut again = "doctor".to_owned();
-    for (flag, value) in [("--context", args.context.clone()), ("--kubeconfig", args.kubeconfig.as_ref().map(|p| p.display().to_string()))]
-    {
-        again.extend(value.map(|value| format!(" {flag} {value}")));
-    }
+    let again = format!("doctor{}", flags(args));
     let can_fix = !args.fix && args.context.is_none() && report.findings().any(|(_, finding)| !finding.fixes.is_empty());
     let next = match (&facts.cluster, report.worst()) {
         _ if can_fix => "doctor --fix".to_owned(),

@@ -70,15 +70,6 @@ impl Engine {
         Ok(nodes)
     }
 
-    /// Starts a container that does not run; one that runs is fine.
-    ///
-    /// # Errors
-    /// When there is no such container, or the engine cannot start it.
-    pub async fn start_container(&self, name: &str) -> Result<(), EngineError> {
-        let started = self.docker.start_container(name, None::<bollard::query_parameters::StartContainerOptions>);
-        self.quick(&format!("start the container {name}"), started).await
-    }
-
     /// Removes a container by force, with its anonymous volumes; says whether it was there.
     ///
     /// # Errors

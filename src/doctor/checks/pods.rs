@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::cluster::Backend;
 use crate::cluster::steps::Say;
 use crate::doctor::facts::{Facts, by_uid, called, claims_of, is_done, is_going, items, name, namespace, text, time, uid};
 use crate::doctor::{Check, Finding, Group, Looked, Severity};
@@ -128,9 +127,8 @@ fn tell(facts: &Facts, pod: &Value, why: &Why<'_>, creation: Option<&str>) -> Fi
             ("doctor.pod-waits.unprepared", Say::new("doctor.pod-waits.unprepared-advice").with("node", node))
         }
         Why::Unscheduled(_) => {
-            // Only a lab's own cluster is the one that `dralab describe` looks at.
-            let program = if facts.purpose == Backend::Context { "kubectl" } else { "dralab" };
-            let command = format!("{program} describe pod/{} -n {}", name(pod), namespace(pod));
+            let flags = facts.cluster.as_ref().map(|c| c.flags.as_str()).unwrap_or_default();
+            let command = format!("dralab explain pod/{} -n {}{flags}", name(pod), namespace(pod));
             ("doctor.pod-waits.unscheduled", Say::new("doctor.pod-waits.unscheduled-advice").with("command", &command))
         }
     };

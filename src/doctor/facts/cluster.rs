@@ -15,6 +15,8 @@ use crate::doctor::{Absent, Blind};
 pub struct Cluster {
     /// Where it was reached.
     pub server: String,
+    /// What a command of dralab needs to reach it too, such as ` --context NAME`; empty for the lab's own.
+    pub flags: String,
     /// The API server's version, such as `v1.37.2`.
     pub version: String,
     /// It is the embedded cluster of a lab: its drivers and nodes are not pods and machines.

@@ -42,11 +42,12 @@ const LISTED: &[(&str, &str)] = &[
     ("validatingadmissionpolicybindings.admissionregistration.k8s.io", ""),
 ];
 
-/// Collects what the checks need of a cluster. `server` is how it is named to the user.
+/// Collects what the checks need of a cluster. `server` is how it is named to the user, `flags` what another
+/// command needs to reach it.
 ///
 /// # Errors
 /// When it cannot be reached, or does not tell its version and kinds.
-pub(super) async fn cluster(client: &Client, server: &str, clock: &dyn Clock) -> Part<Cluster> {
+pub(super) async fn cluster(client: &Client, server: &str, flags: &str, clock: &dyn Clock) -> Part<Cluster> {
     let about = async { futures::try_join!(raw::get_json(client, "/version", "application/json"), Kinds::discover(client)) };
     let (version, kinds) = bounded(ANSWERS, about).await?;
     let version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
@@ -62,6 +63,7 @@ pub(super) async fn cluster(client: &Client, server: &str, clock: &dyn Clock) ->
         futures::join!(lists, async { bounded(LISTS, async { Ok(probe(client, &kinds, clock).await) }).await.and_then(|p| p) });
     Ok(Cluster {
         server: server.to_owned(),
+        flags: flags.to_owned(),
         embedded: version.contains("+dralab"),
         version,
         dra_versions: kinds.versions("resource.k8s.io"),

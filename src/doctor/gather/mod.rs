@@ -34,6 +34,8 @@ pub struct Asked {
     pub backend: Option<String>,
     /// The cluster, and how it is named to the user; or why there is none.
     pub target: Part<(Client, String)>,
+    /// What another command needs to reach the same cluster, as [`facts::Cluster::flags`](crate::doctor::facts::Cluster::flags).
+    pub flags: String,
     /// The cluster is the lab's, and not one that was named.
     pub of_lab: bool,
 }
@@ -45,7 +47,7 @@ pub async fn facts(asked: &Asked, clock: &dyn Clock) -> (Facts, Part<Engine>) {
     let files = tokio::task::spawn_blocking(move || (host::host(&environment, home.state()), lab::lab(&home, &name)));
     let cluster = async {
         match &asked.target {
-            Ok((client, server)) => cluster::cluster(client, server, clock).await,
+            Ok((client, server)) => cluster::cluster(client, server, &asked.flags, clock).await,
             Err(blind) => Err(blind.clone()),
         }
     };

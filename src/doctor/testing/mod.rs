@@ -106,6 +106,7 @@ fn cluster() -> Cluster {
     ]);
     Cluster {
         server: "https://127.0.0.1:6443".to_owned(),
+        flags: String::new(),
         version: "v1.37.2".to_owned(),
         embedded: false,
         dra_versions: vec!["v1".to_owned(), "v1beta2".to_owned()],
