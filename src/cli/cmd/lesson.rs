@@ -334,6 +334,7 @@ async fn unattended(app: &App, library: &Library, ids: &[String], all: bool, out
                 if before.is_none() && last.as_ref() == Some(&entry.lesson.id) {
                     // Whoever has no lesson of their own can look at this one, and `verify` it again.
                     place = last.clone();
+                    left.armed = true;
                 } else {
                     session.clean().await.map_err(Failure::from)?;
                 }
