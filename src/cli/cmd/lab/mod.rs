@@ -27,7 +27,7 @@ use crate::ui::terminal::Style;
 /// # Errors
 /// When the lab cannot be brought up; what this run made is undone then.
 pub async fn up(app: &App, args: &UpArgs) -> Result<u8, Failure> {
-    let (backend, because) = choose(app, args).await?;
+    let (backend, because) = interrupt::droppable(choose(app, args)).await?;
     if let Some(flag) = misplaced(backend, args) {
         let mut failure = Failure::new(Kind::Usage, "DL-BACKEND-01", format!("{flag} makes no sense with backend {backend}"));
         if let Some(because) = because {
