@@ -340,7 +340,9 @@ fn without_grace(world: &mut World) {
     fault(world, "pod deleted without grace", false, |world| {
         for _ in 0..3 {
             world.apply(&claim_and_pod(NAMESPACE, "hasty"));
-            runs(world, "hasty", 60);
+            // A kubelet that has not yet unprepared the claim of the earlier pod refuses the new one of the same name, and asks again after
+            // more than a minute.
+            runs(world, "hasty", 240);
             world.kubectl(&["delete", "pod", "hasty", "-n", NAMESPACE, "--grace-period=0", "--force"]).ok();
             world.kubectl(&["delete", "resourceclaim", "hasty", "-n", NAMESPACE, "--timeout=60s"]).ok();
         }
