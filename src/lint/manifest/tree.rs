@@ -24,7 +24,7 @@ pub(super) enum Tree {
 /// A document: an object, or an entry of a List.
 #[derive(Clone, Debug)]
 pub(super) struct Document {
-    /// Place in the file, from 1.
+    /// Which of the documents that hold anything, from 1.
     pub(super) number: usize,
     /// Where it begins.
     pub(super) place: Place,
@@ -223,7 +223,7 @@ mod tests {
             assert_eq!(documents[0].tree.place(path), place, "{path}");
         }
         assert_eq!(documents[2].tree.place("x"), Some((12, 21)));
-        assert_eq!((documents[1].number, documents[1].place), (3, (11, 3)));
+        assert_eq!((documents[1].number, documents[1].place), (2, (11, 3)));
     }
 
     #[test]
