@@ -6,7 +6,7 @@
 //! Figures: prepare and unprepare, resident memory before and after thousands of cycles, open files, and the time until a
 //! ResourceSlice that somebody deletes or edits is as it was.
 
-#![allow(clippy::expect_used, clippy::print_stdout, reason = "a program for builders, not a part of dralab")]
+#![allow(clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods, reason = "a program for builders, not a part of dralab")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

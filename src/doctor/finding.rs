@@ -193,6 +193,7 @@ pub enum Blind {
 impl Blind {
     /// It could not be looked at, because of this.
     #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "callers hand over what they have just made")]
     pub fn because(reason: impl ToString) -> Self {
         Blind::CouldNotLook(reason.to_string())
     }

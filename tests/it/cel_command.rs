@@ -22,7 +22,7 @@ fn terminal(language: Language) -> &'static Terminal {
 }
 
 /// A slice of `gpu.example.com` in pool `n1` on node `n1`.
-fn slice(devices: Value) -> ResourceSlice {
+fn slice(devices: &Value) -> ResourceSlice {
     serde_json::from_value(json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "n1-gpu"},
         "spec": {"driver": "gpu.example.com", "nodeName": "n1", "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
@@ -32,7 +32,7 @@ fn slice(devices: Value) -> ResourceSlice {
 }
 
 fn fleet(devices: Value) -> Fleet {
-    Fleet::new(&[slice(devices)])
+    Fleet::new(&[slice(&devices)])
 }
 
 /// The device of the recorded answers.
@@ -418,11 +418,12 @@ fn every_row_is_answered_as_kubernetes_does_and_its_trap_is_told() {
             faults.push(format!("{id}: does not say {said:?}\n{text}"));
         }
         match trap {
-            Some((trap, sentence)) => {
-                if !report.findings.iter().any(|finding| finding.trap == *trap) || !text.contains(&expanded(sentence)) {
-                    faults.push(format!("{id}: {} is not told as {sentence:?}\n{text}", trap.id()));
-                }
+            Some((trap, sentence))
+                if !report.findings.iter().any(|finding| finding.trap == *trap) || !text.contains(&expanded(sentence)) =>
+            {
+                faults.push(format!("{id}: {} is not told as {sentence:?}\n{text}", trap.id()));
             }
+            Some(_) => {}
             None if !report.findings.is_empty() => faults.push(format!("{id}: should be fine\n{text}")),
             None => {}
         }
@@ -513,9 +514,9 @@ fn a_value_without_quotes_is_told() {
 fn devices_that_the_class_does_not_select_are_not_asked() {
     use dralab::cel::Program;
     use dralab::lint::selector::ClassSelectors;
-    let mut nic = slice(json!([{"name": "nic-0", "attributes": {"rail": {"int": 1}}}]));
+    let mut nic = slice(&json!([{"name": "nic-0", "attributes": {"rail": {"int": 1}}}]));
     nic.spec.driver = "a-nic.example.com".to_owned();
-    let fleet = Fleet::new(&[slice(json!([gpu("gpu-0")])), nic]);
+    let fleet = Fleet::new(&[slice(&json!([gpu("gpu-0")])), nic]);
     let expression = expanded("ATTR.model == \"L\"");
     assert_eq!(examine(&expression, NEW, &fleet, None).attempts[0].outcome, Outcome::Fails);
     let class = ClassSelectors {
@@ -530,7 +531,7 @@ fn devices_that_the_class_does_not_select_are_not_asked() {
 #[test]
 fn devices_are_in_the_order_of_the_search() {
     let make = |name: &str, driver: &str, generation: i64, devices: &[&str]| {
-        let mut slice = slice(devices.iter().map(|name| json!({"name": name})).collect());
+        let mut slice = slice(&devices.iter().map(|name| json!({"name": name})).collect());
         slice.metadata.name = Some(name.to_owned());
         slice.spec.driver = driver.to_owned();
         slice.spec.pool.generation = generation;
@@ -603,6 +604,7 @@ fn the_command_needs_no_lab_with_slices_of_a_file() {
 }
 
 /// As many as `PROPTEST_CASES` says, for long runs.
+#[expect(clippy::disallowed_methods, reason = "how many cases there are is told to the tests by the environment")]
 fn cases() -> u32 {
     if std::env::var_os("PROPTEST_CASES").is_some() { proptest::prelude::ProptestConfig::default().cases } else { 200 }
 }

@@ -267,6 +267,7 @@ const WORDS: &[&str] = &[
 ];
 
 /// As many as `PROPTEST_CASES` says, for long runs.
+#[expect(clippy::disallowed_methods, reason = "how many cases there are is told to the tests by the environment")]
 fn cases() -> u32 {
     if std::env::var_os("PROPTEST_CASES").is_some() { proptest::prelude::ProptestConfig::default().cases } else { 200 }
 }

@@ -61,8 +61,8 @@ pub async fn run(app: &App, args: &DoctorArgs) -> Result<u8, Failure> {
     }
     if let Some(path) = &args.bundle {
         let path = app.environment.current_dir.as_deref().map_or_else(|| path.clone(), |dir| dir.join(path));
-        let files =
-            bundle::write(&path, &facts, &answer, &app.folder().path, app.environment.path("HOME").as_deref()).map_err(bundle_failure)?;
+        let files = bundle::write(&path, &facts, &answer, &app.folder().path, app.environment.path("HOME").as_deref())
+            .map_err(|error| bundle_failure(&error))?;
         terminal.progress(terminal.text("doctor.bundle", &[("path", &path.display()), ("files", &files.len())]));
         answer["bundle"] = path.display().to_string().into();
     }
@@ -73,10 +73,10 @@ pub async fn run(app: &App, args: &DoctorArgs) -> Result<u8, Failure> {
     Ok(if report.worst() == Some(Severity::Blocker) { Kind::NotSatisfied.exit_code() } else { 0 })
 }
 
-fn bundle_failure(error: BundleError) -> Failure {
+fn bundle_failure(error: &BundleError) -> Failure {
     let kind = if matches!(error, BundleError::Exists(_)) { Kind::Refused } else { Kind::Failed };
     let failure = Failure::new(kind, "DL-DOC-03", error.to_string());
-    match std::error::Error::source(&error) {
+    match std::error::Error::source(error) {
         Some(source) => failure.because(source),
         None if kind == Kind::Refused => failure.hint("name a file that is not there yet: `dralab doctor --bundle FILE`"),
         None => failure,

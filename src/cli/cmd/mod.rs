@@ -61,10 +61,7 @@ pub async fn run(app: &App, command: Command) -> Result<u8, Failure> {
 /// Whether Ctrl-C may drop a command. What serves until it is told to end, or takes back what it made, listens itself.
 #[must_use]
 pub fn is_interruptible(command: &Command) -> bool {
-    match command {
-        Command::LabProcess(_) | Command::Driver(DriverCommand::Run(_)) | Command::Up(_) | Command::Tour(_) => false,
-        _ => true,
-    }
+    !matches!(command, Command::LabProcess(_) | Command::Driver(DriverCommand::Run(_)) | Command::Up(_) | Command::Tour(_))
 }
 
 /// How much a command logs even when nobody asks for more: a driver has no other way to say what it does.

@@ -275,7 +275,7 @@ mod tests {
         removals
     }
 
-    fn namespace(name: &str, labels: Value) -> Value {
+    fn namespace(name: &str, labels: &Value) -> Value {
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     }
 
@@ -283,9 +283,9 @@ mod tests {
     async fn lessons_then_the_driver_then_its_slices_then_the_rest() {
         let fake = Fake::new();
         let [removal] = lab(&fake, &[None]).await.try_into().expect("one");
-        fake.add(namespace("dra-tutorial", json!({"dralab.dev/lesson": "some-gpu", "dralab.dev/lab": "x"})));
-        fake.add(namespace("of-another-lab", json!({"dralab.dev/lesson": "some-gpu", "dralab.dev/lab": "y"})));
-        fake.add(namespace("theirs", json!({})));
+        fake.add(namespace("dra-tutorial", &json!({"dralab.dev/lesson": "some-gpu", "dralab.dev/lab": "x"})));
+        fake.add(namespace("of-another-lab", &json!({"dralab.dev/lesson": "some-gpu", "dralab.dev/lab": "y"})));
+        fake.add(namespace("theirs", &json!({})));
         fake.add(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "dra-tutorial", "name": "pod0"}}));
         fake.add(claim("dra-tutorial", "gpu.example.com", &["pod0"]));
         let removed = uninstall(&fake.client(), &removal).await.expect("removed");
@@ -316,7 +316,7 @@ mod tests {
         let [ann, bob] = lab(&fake, &[Some("ann"), Some("bob")]).await.try_into().expect("two");
         for learner in ["ann", "bob"] {
             let labels = json!({"dralab.dev/lesson": "some-gpu", "dralab.dev/lab": "x", "dralab.dev/learner": learner});
-            fake.add(namespace(&format!("dra-tutorial-{learner}"), labels));
+            fake.add(namespace(&format!("dra-tutorial-{learner}"), &labels));
         }
         let removed = uninstall(&fake.client(), &ann).await.expect("removed");
         assert_eq!(fake.deleted(), ["namespace dra-tutorial-ann"]);

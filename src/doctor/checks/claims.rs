@@ -71,7 +71,7 @@ fn reservations(facts: &Facts) -> Looked {
                 None => dead.add(of.clone(), seen),
                 // Its reservation goes within moments, where the claim controller is at work.
                 Some(pod) if is_done(pod) && ended_long_ago(pod, facts) => {
-                    done.add(of.clone(), format!("{seen}, phase {}", text(&pod["status"]["phase"])))
+                    done.add(of.clone(), format!("{seen}, phase {}", text(&pod["status"]["phase"])));
                 }
                 Some(_) => {}
             }

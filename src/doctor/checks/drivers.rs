@@ -130,7 +130,7 @@ fn no_pod(facts: &Facts) -> Looked {
             let named = |d: &&str| here.iter().copied().filter(|p| names_driver(p, d)).collect::<Vec<&Value>>();
             let mut own = named(driver);
             if own.is_empty() {
-                let others: Vec<&Value> = drivers.keys().filter(|d| *d != driver).flat_map(|d| named(&d)).collect();
+                let others: Vec<&Value> = drivers.keys().filter(|d| *d != driver).flat_map(named).collect();
                 own = here.iter().copied().filter(|p| !others.iter().any(|o| std::ptr::eq(*o, *p))).collect();
             }
             if own.iter().any(|pod| is_true(pod, "Ready") && !is_going(pod)) {

@@ -141,11 +141,11 @@ fn tell(facts: &Facts, pod: &Value, why: &Why<'_>, creation: Option<&str>) -> Fi
             }
         }
         Why::NoTemplate(template) => {
-            finding.add(&of, format!("resourceClaimTemplateName {template}: there is none in namespace {}", namespace(pod)))
+            finding.add(&of, format!("resourceClaimTemplateName {template}: there is none in namespace {}", namespace(pod)));
         }
         Why::ClaimGoing(claim) => finding.add(&of, format!("resourceClaimName {claim} is being deleted")),
         Why::NotItsOwn(claim) => {
-            finding.add(&of, format!("resourceclaim {claim} belongs to another pod (uid {} is not its owner)", uid(pod)))
+            finding.add(&of, format!("resourceclaim {claim} belongs to another pod (uid {} is not its owner)", uid(pod)));
         }
         Why::Unprepared(message) | Why::Unscheduled(message) => finding.add(&of, *message),
     }

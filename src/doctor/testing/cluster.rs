@@ -65,7 +65,7 @@ pub(super) fn cases() -> Vec<Case> {
     let unready = |index: usize| {
         move |nodes: &mut Vec<Value>| {
             nodes[index]["status"]["conditions"] =
-                json!([{"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting node status."}])
+                json!([{"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting node status."}]);
         }
     };
     case("DL-DOC-404", "the only worker", objects("nodes", unready(1)), Found(Blocker, "node/lab-worker: Ready Unknown"));
@@ -199,7 +199,7 @@ pub(super) fn cases() -> Vec<Case> {
     let restarts = |count: u32| {
         move |l: &mut Vec<Value>| {
             l[1]["status"]["containerStatuses"][0] =
-                json!({"name": "driver", "restartCount": count, "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}})
+                json!({"name": "driver", "restartCount": count, "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}});
         }
     };
     case("DL-DOC-423", "many", objects("pods", restarts(7)), Found(Warning, "7 restarts, last exit code 137 OOMKilled"));
@@ -262,7 +262,7 @@ pub(super) fn cases() -> Vec<Case> {
         "DL-DOC-441",
         "ended pod",
         objects("pods", |l| {
-            l[0]["status"] = json!({"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": {"finishedAt": ago(300)}}}]})
+            l[0]["status"] = json!({"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": {"finishedAt": ago(300)}}}]});
         }),
         Found(Warning, "phase Succeeded"),
     );
@@ -270,7 +270,7 @@ pub(super) fn cases() -> Vec<Case> {
         "DL-DOC-441",
         "just ended pod",
         objects("pods", |l| {
-            l[0]["status"] = json!({"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": {"finishedAt": ago(1)}}}]})
+            l[0]["status"] = json!({"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": {"finishedAt": ago(1)}}}]});
         }),
         Fine,
     );
@@ -351,7 +351,7 @@ pub(super) fn cases() -> Vec<Case> {
         "DL-DOC-452",
         "no template",
         objects("pods", |l| {
-            l.push(edited(pending("p", "x"), "/spec/resourceClaims", json!([{"name": "gpu", "resourceClaimTemplateName": "none"}])))
+            l.push(edited(pending("p", "x"), "/spec/resourceClaims", json!([{"name": "gpu", "resourceClaimTemplateName": "none"}])));
         }),
         Found(Warning, "resourceClaimTemplateName none"),
     );
@@ -392,7 +392,7 @@ pub(super) fn cases() -> Vec<Case> {
                 pending("p", "gpu"),
                 "/status/conditions",
                 json!([{"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available: 2 cannot allocate all claims."}]),
-            ))
+            ));
         }),
         Found(Warning, "cannot allocate all claims"),
     );
@@ -450,7 +450,7 @@ pub(super) fn cases() -> Vec<Case> {
     let quota = |used: &'static str| {
         objects("resourcequotas", |l| {
             l.push(json!({"metadata": {"name": "q", "namespace": "default"}, "status": {
-        "hard": {"gpu.example.com.deviceclass.resource.k8s.io/devices": "4"}, "used": {"gpu.example.com.deviceclass.resource.k8s.io/devices": used}}}))
+        "hard": {"gpu.example.com.deviceclass.resource.k8s.io/devices": "4"}, "used": {"gpu.example.com.deviceclass.resource.k8s.io/devices": used}}}));
         })
     };
     case("DL-DOC-463", "used up", quota("4"), Found(Warning, "used 4, hard 4"));
@@ -480,7 +480,7 @@ pub(super) fn cases() -> Vec<Case> {
     );
     let rule = |selector: Value| {
         objects("devicetaintrules", |l| {
-            l.push(json!({"metadata": {"name": "r"}, "spec": {"deviceSelector": selector, "taint": {"key": "k", "effect": "NoExecute"}}}))
+            l.push(json!({"metadata": {"name": "r"}, "spec": {"deviceSelector": selector, "taint": {"key": "k", "effect": "NoExecute"}}}));
         })
     };
     case("DL-DOC-464", "everything", rule(json!({})), Found(Warning, "deviceSelector is empty"));
