@@ -31,6 +31,7 @@ fn slice(devices: &Value) -> ResourceSlice {
     .expect("a slice")
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "callers hand over what they have just made")]
 fn fleet(devices: Value) -> Fleet {
     Fleet::new(&[slice(&devices)])
 }
