@@ -96,6 +96,7 @@ impl DriverConfig {
         DriverConfig {
             slice_names: profile.slice_names,
             device_status: profile.device_status,
+            common_cdi_device_first: profile.common_cdi_device_first,
             ..DriverConfig::new(node_name, inventory, folders)
         }
     }
@@ -179,4 +180,21 @@ fn is_dns_subdomain(name: &str, limit: usize) -> bool {
             && !part.ends_with('-')
     };
     name.len() <= limit && name.split('.').all(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DriverConfig, Folders};
+    use crate::driver::Profile;
+    use std::path::PathBuf;
+
+    #[test]
+    fn what_a_profile_says_reaches_the_driver() {
+        let folders = || Folders { plugins: PathBuf::from("/p"), registry: PathBuf::from("/r"), cdi: PathBuf::from("/c") };
+        let of = |name: &str| DriverConfig::simulated(&Profile::load(name).expect("a profile of this build"), "n", None, folders());
+        let (usual, recorded) = (of("default"), of("recorded"));
+        assert_eq!((usual.device_status, usual.common_cdi_device_first), (true, false));
+        assert_eq!((recorded.device_status, recorded.common_cdi_device_first), (false, true), "as the recorded driver did");
+        assert_ne!(usual.slice_names, recorded.slice_names);
+    }
 }
