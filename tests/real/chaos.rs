@@ -128,7 +128,8 @@ fn fault(world: &mut World, name: &str, restarts_keeper: bool, play: impl FnOnce
     let what = play(world);
     let started = Instant::now();
     world.apply(&claim_and_pod(NAMESPACE, "after"));
-    runs(world, "after", 120);
+    // A kubelet whose first attempt fell into the fault asks again after more than a minute.
+    runs(world, "after", 240);
     let recovered = started.elapsed();
     let log = world.kubectl(&["logs", "after", "-n", NAMESPACE]);
     assert!(log.ok().contains("GPU_DEVICE_"), "the container has its device: {}", log.stdout);
