@@ -11,10 +11,10 @@ pub(crate) const SCENES: Listed = &[
     ("context-two-learners", Stage::Plain, two_learners),
 ];
 
-/// Every object of the cluster but events: kind, namespace, name, uid.
+/// Every object of the cluster but events and leases, which nodes and leaders write as they go: kind, namespace, name, uid.
 fn objects(world: &World) -> BTreeSet<String> {
     let kinds = world.kubectl(&["api-resources", "--verbs=list", "-o", "name"]);
-    let kinds: Vec<&str> = kinds.ok().lines().filter(|kind| !kind.starts_with("events")).collect();
+    let kinds: Vec<&str> = kinds.ok().lines().filter(|kind| !kind.starts_with("events") && !kind.starts_with("leases")).collect();
     let all = world.kubectl(&[
         "get",
         &kinds.join(","),
@@ -39,6 +39,19 @@ fn labels(world: &World) -> String {
 }
 
 fn up(world: &World, more: &[&str]) -> Ran {
+    up_as(world, None, more)
+}
+
+/// dralab of a learner, who has a machine (here: a home) of their own.
+fn dralab_of(world: &World, learner: Option<&str>, args: &[&str]) -> Ran {
+    let mut command = world.dralab_command(args);
+    if let Some(learner) = learner {
+        command.env("DRALAB_HOME", world.home.path().join(learner)).env("DRALAB_LEARNER", learner);
+    }
+    Ran::of(&command.output().expect("dralab starts"))
+}
+
+fn up_as(world: &World, learner: Option<&str>, more: &[&str]) -> Ran {
     let context = format!("kind-{PLAIN}");
     let kubeconfig = world.kubeconfig().display().to_string();
     let mut args = vec!["up", "--context", &context, "--kubeconfig", &kubeconfig];
@@ -46,7 +59,7 @@ fn up(world: &World, more: &[&str]) -> Ran {
         args.extend(["--workload-image", image]);
     }
     args.extend(more);
-    world.dralab(&args)
+    dralab_of(world, learner, &args)
 }
 
 fn asks_first(world: &mut World) {
@@ -78,25 +91,24 @@ fn no_trace(world: &mut World) {
 
 fn two_learners(world: &mut World) {
     let before = objects(world);
-    let anna = ["--lab", "anna", "--learner", "anna", "--yes"];
-    let bo = ["--lab", "bo", "--learner", "bo", "--yes"];
-    up(world, &anna).ok();
-    up(world, &bo).ok();
-    let lesson = |world: &World, lab: &str| world.dralab(&["--lab", lab, "lesson", "run", "some-gpu", "-o", "json"]).json();
-    for name in ["anna", "bo"] {
-        let run = lesson(world, name);
-        assert_eq!(run["passed"], 1, "{name}: {run}");
+    let lesson = |world: &World, learner: &str| dralab_of(world, Some(learner), &["lesson", "run", "some-gpu", "-o", "json"]).json();
+    for learner in ["anna", "bo"] {
+        up_as(world, Some(learner), &["--yes"]).ok();
+    }
+    for learner in ["anna", "bo"] {
+        let run = lesson(world, learner);
+        assert_eq!(run["passed"], 1, "{learner}: {run}");
     }
     let namespaces = |world: &World| world.kubectl(&["get", "namespaces", "-o", "name"]).ok().to_owned();
     let both = namespaces(world);
     assert!(both.contains("anna") && both.contains("bo"), "each has a namespace: {both}");
     // One goes; the other goes on.
-    world.dralab(&["--lab", "anna", "down", "--purge"]).ok();
+    dralab_of(world, Some("anna"), &["down", "--purge"]).ok();
     let left = namespaces(world);
     assert!(!left.contains("anna") && left.contains("bo"), "{left}");
     let run = lesson(world, "bo");
     assert_eq!(run["passed"], 1, "{run}");
-    world.dralab(&["--lab", "bo", "down", "--purge"]).ok();
+    dralab_of(world, Some("bo"), &["down", "--purge"]).ok();
     let after = objects(world);
     assert_eq!(after.difference(&before).collect::<Vec<_>>(), Vec::<&String>::new(), "nothing is left");
 }
