@@ -13,7 +13,7 @@ pub fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) ->
             if found.len() > MAX_LENGTH || wanted.len() > MAX_LENGTH {
                 return None;
             }
-            let distance = distance(&wanted, &found);
+            let distance = of_letters(&wanted, &found);
             (distance * 3 <= wanted.len().max(found.len())).then_some((distance, candidate))
         })
         .min()
@@ -27,8 +27,30 @@ fn lower(text: &str) -> Vec<char> {
     text.chars().flat_map(char::to_lowercase).collect()
 }
 
-/// How many letters must be put in, taken out, changed or swapped with their neighbour.
-fn distance(a: &[char], b: &[char]) -> usize {
+/// How many letters must be put in, taken out or changed to make one of the other (Levenshtein).
+#[must_use]
+pub fn levenshtein(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// As [`levenshtein`], where two neighbours that changed places count as one.
+#[must_use]
+pub fn distance(a: &str, b: &str) -> usize {
+    of_letters(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>())
+}
+
+fn of_letters(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
@@ -47,7 +69,13 @@ fn distance(a: &[char], b: &[char]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::{distance, levenshtein, nearest};
+
+    #[test]
+    fn distances() {
+        assert_eq!((levenshtein("pods", "pods"), levenshtein("pods", "podz"), levenshtein("", "abc")), (0, 1, 3));
+        assert_eq!((levenshtein("modle", "model"), distance("modle", "model")), (2, 1), "neighbours that changed places");
+    }
 
     #[test]
     fn what_is_near_is_found_and_what_is_far_is_not() {

@@ -4,6 +4,7 @@ use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
+use crate::base::nearest::levenshtein;
 use crate::client::{ClientError, raw};
 
 /// One kind as a server offers it.
@@ -104,7 +105,7 @@ impl Kinds {
             named && group.is_none_or(|g| kind.group == g || format!("{}.{}", kind.version, kind.group) == g)
         };
         self.kinds.iter().find(matches).ok_or_else(|| {
-            let far = |k: &Kind| distance(&k.singular, short).min(distance(&k.plural, short));
+            let far = |k: &Kind| levenshtein(&k.singular, short).min(levenshtein(&k.plural, short));
             let nearest = self.kinds.iter().map(far).min().filter(|d| *d <= 2);
             let mut near: Vec<String> = self.kinds.iter().filter(|k| Some(far(k)) == nearest).map(|k| k.plural.clone()).collect();
             near.dedup();
@@ -166,26 +167,9 @@ fn read_groups(document: &Value, into: &mut Vec<Kind>) {
     }
 }
 
-/// Edit distance (Levenshtein), for "near to it".
-#[must_use]
-pub fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Kinds, distance, read_groups};
+    use super::{Kinds, read_groups};
 
     fn kinds() -> Kinds {
         let mut kinds = Vec::new();
@@ -209,10 +193,5 @@ mod tests {
         assert_eq!(error, "the server has no resource type \"resourceclaim.apps\"");
         let kinds = kinds();
         assert!(matches!(kinds.find("podz"), Err(crate::client::ClientError::UnknownKind { near, .. }) if near == ["pods"]));
-    }
-
-    #[test]
-    fn distances() {
-        assert_eq!((distance("pods", "pods"), distance("pods", "podz"), distance("", "abc")), (0, 1, 3));
     }
 }

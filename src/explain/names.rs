@@ -6,6 +6,7 @@ use k8s_openapi::api::resource::v1::ResourceSlice;
 
 use super::finding::Finding;
 use super::reason::Reason;
+use crate::base::nearest::distance;
 use crate::model::attribute::split_name;
 
 /// What a name is of.
@@ -230,25 +231,6 @@ pub fn nearest<'a>(name: &str, among: impl Iterator<Item = &'a str>) -> Option<&
         .filter(|(far, other)| *far <= (name.chars().count().max(other.chars().count()) / 3).max(1))
         .min()
         .map(|(_, other)| other)
-}
-
-/// Edit distance, where two neighbours that changed places count as one.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut before: Vec<usize> = Vec::new();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut next = vec![i];
-        for j in 1..=b.len() {
-            let mut far = (row[j] + 1).min(next[j - 1] + 1).min(row[j - 1] + usize::from(a[i - 1] != b[j - 1]));
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                far = far.min(before[j - 2] + 1);
-            }
-            next.push(far);
-        }
-        before = std::mem::replace(&mut row, next);
-    }
-    row[b.len()]
 }
 
 /// The names that an expression uses, as far as they are written out.

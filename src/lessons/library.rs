@@ -2,7 +2,7 @@
 
 use include_dir::{Dir, include_dir};
 
-use crate::client::kinds::distance;
+use crate::base::nearest::levenshtein;
 use crate::lessons::LessonError;
 use crate::lessons::format::{FORMAT, Lesson};
 use crate::lessons::prose::Prose;
@@ -107,7 +107,7 @@ impl Library {
     pub fn find(&self, name: &str) -> Result<&Entry, LessonError> {
         self.entries.iter().find(|e| e.lesson.id == name || e.number.to_string() == name || e.folder == name).ok_or_else(|| {
             let mut near: Vec<(usize, String)> =
-                self.entries.iter().map(|e| (distance(&e.lesson.id, name), e.lesson.id.clone())).filter(|(d, _)| *d <= 4).collect();
+                self.entries.iter().map(|e| (levenshtein(&e.lesson.id, name), e.lesson.id.clone())).filter(|(d, _)| *d <= 4).collect();
             near.sort();
             LessonError::Unknown { name: name.to_owned(), near: near.into_iter().map(|(_, id)| id).take(3).collect() }
         })

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::base::nearest::levenshtein;
 use crate::model::features::{self, Feature, NEWEST, OLDEST, UnknownVersion};
 
 /// How far a gate has come.
@@ -284,23 +285,10 @@ fn nearest(name: &str, minor: u32) -> Option<&'static str> {
     let lower = name.to_ascii_lowercase();
     rows()
         .filter(|row| Setting::in_column(row.1, column).is_some())
-        .map(|row| (distance(&lower, &row.0.to_ascii_lowercase()), row.0))
+        .map(|row| (levenshtein(&lower, &row.0.to_ascii_lowercase()), row.0))
         .min()
         .filter(|(distance, found)| *distance * 3 <= found.len().max(name.len()))
         .map(|(_, found)| found)
-}
-
-/// How many letters must be put in, taken out or changed to make one of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.bytes().enumerate() {
-            let next = (diagonal + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
-            diagonal = std::mem::replace(&mut row[j + 1], next);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -32,6 +32,8 @@ mod context;
 mod failures;
 mod lab;
 mod outsiders;
+#[path = "../support/ran.rs"]
+mod ran;
 mod recordings;
 mod scenes;
 mod world;

@@ -62,16 +62,7 @@ pub struct ContextArgs {
 
 /// A learner's name becomes part of namespaces: a DNS label of at most 20 characters.
 fn learner_name(text: &str) -> Result<String, String> {
-    let fine = !text.is_empty()
-        && text.len() <= 20
-        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-        && !text.starts_with('-')
-        && !text.ends_with('-');
-    if fine {
-        Ok(text.to_owned())
-    } else {
-        Err("a learner's name has 1 to 20 lower-case letters, digits and dashes, and no dash at its ends".to_owned())
-    }
+    super::dns_label("a learner's name", text, 20)
 }
 
 fn label(text: &str) -> Result<(String, String), String> {

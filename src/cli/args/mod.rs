@@ -183,15 +183,20 @@ pub enum Command {
 
 /// A lab's name becomes part of node names and paths: a DNS label of at most 40 characters.
 fn lab_name(text: &str) -> Result<String, String> {
+    dns_label("a lab's name", text, 40)
+}
+
+/// A name that becomes part of others: a DNS label of at most so many characters.
+fn dns_label(what: &str, text: &str, longest: usize) -> Result<String, String> {
     let fine = !text.is_empty()
-        && text.len() <= 40
+        && text.len() <= longest
         && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
         && !text.starts_with('-')
         && !text.ends_with('-');
     if fine {
         Ok(text.to_owned())
     } else {
-        Err("a lab's name has 1 to 40 lower-case letters, digits and dashes, and no dash at its ends".to_owned())
+        Err(format!("{what} has 1 to {longest} lower-case letters, digits and dashes, and no dash at its ends"))
     }
 }
 

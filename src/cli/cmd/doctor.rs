@@ -7,12 +7,12 @@ use kube::Client;
 
 use crate::base::clock::SystemClock;
 use crate::base::failure::{Failure, Kind};
+use crate::base::nearest::levenshtein;
 use crate::base::shell;
 use crate::cli::app::App;
 use crate::cli::args::{DoctorArgs, Format};
 use crate::cli::cmd::lab::lab_command;
 use crate::client::connect;
-use crate::client::kinds::distance;
 use crate::cluster::LabRecord;
 use crate::cluster::engine::{Engine, EngineEnvironment};
 use crate::doctor::bundle::{self, BundleError};
@@ -140,7 +140,7 @@ async fn fix(
 fn known(ids: &[String]) -> Result<(), Failure> {
     for id in ids {
         if !CHECKS.iter().any(|check| check.id.eq_ignore_ascii_case(id)) {
-            let near = CHECKS.iter().map(|c| c.id).min_by_key(|known| distance(known, &id.to_ascii_uppercase()));
+            let near = CHECKS.iter().map(|c| c.id).min_by_key(|known| levenshtein(known, &id.to_ascii_uppercase()));
             let failure = Failure::new(Kind::Usage, "DL-DOC-01", format!("there is no check \"{id}\""));
             let failure = near.map_or(failure.clone(), |near| failure.hint(format!("near to it: {near}")));
             return Err(failure.hint("see all: `dralab doctor --list`"));

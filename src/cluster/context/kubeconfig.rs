@@ -12,7 +12,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use crate::base::failure::Kind;
-use crate::client::kinds::distance;
+use crate::base::nearest::levenshtein;
 use crate::cluster::ClusterError;
 use crate::cluster::steps::Say;
 
@@ -125,7 +125,7 @@ fn no_context(documents: &[(PathBuf, Value)], context: &str) -> ClusterError {
     names.sort_unstable();
     names.dedup();
     let mut advice = Vec::new();
-    if let Some(near) = names.iter().min_by_key(|name| distance(name, context)).filter(|name| distance(name, context) <= 3) {
+    if let Some(near) = names.iter().min_by_key(|name| levenshtein(name, context)).filter(|name| levenshtein(name, context) <= 3) {
         advice.push(Say::new("context.near").with("name", *near));
     }
     let there = if names.is_empty() { "there are none".to_owned() } else { format!("there are: {}", names.join(", ")) };

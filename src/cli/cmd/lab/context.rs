@@ -25,9 +25,7 @@ pub async fn up(app: &App, args: &UpArgs) -> Result<u8, Failure> {
     found(app, &plan);
     let lines: Vec<String> = plan.lines().iter().map(|say| text(terminal, say)).collect();
     if args.dry_run {
-        for line in lines {
-            terminal.line(format!("{} {line}", terminal.item_mark()))?;
-        }
+        super::items(terminal, &lines)?;
         return Ok(0);
     }
     if !plan.is_known() {
@@ -165,8 +163,6 @@ async fn preview(app: &App, args: &DownArgs) -> Result<u8, Failure> {
     if lines.is_empty() {
         lines.push(terminal.text("plan.nothing", &[]));
     }
-    for line in lines {
-        terminal.line(format!("{} {line}", terminal.item_mark()))?;
-    }
+    super::items(terminal, &lines)?;
     Ok(0)
 }

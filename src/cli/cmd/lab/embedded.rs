@@ -115,9 +115,7 @@ fn dry_run(app: &App, wanted: &Wanted) -> Result<u8, Failure> {
         lines.push(terminal.text("plan.apply", &[("object", &name)]));
     }
     lines.push(terminal.text("plan.kubeconfig", &[("path", &folder.kubeconfig().display())]));
-    for line in lines {
-        terminal.line(format!("{} {line}", terminal.item_mark()))?;
-    }
+    super::items(terminal, &lines)?;
     Ok(0)
 }
 
@@ -166,9 +164,7 @@ pub async fn down(app: &App, args: &DownArgs) -> Result<u8, Failure> {
         if lines.is_empty() {
             lines.push(terminal.text("plan.nothing", &[]));
         }
-        for line in lines {
-            terminal.line(format!("{} {line}", terminal.item_mark()))?;
-        }
+        super::items(terminal, &lines)?;
         return Ok(0);
     }
     let done = embedded::down(&app.home, &app.lab, args.purge).await.map_err(Failure::from)?;

@@ -163,8 +163,6 @@ async fn dry_down(app: &App, args: &DownArgs, environment: &Environment) -> Resu
     lines.extend(there.foreign.iter().map(|name| terminal.text("kind.plan-foreign", &[("container", name)])));
     let path = shell::quote(&folder.path);
     lines.push(terminal.text(if args.purge { "plan.purge" } else { "kind.plan-files" }, &[("folder", &path)]));
-    for line in lines {
-        terminal.line(format!("{} {line}", terminal.item_mark()))?;
-    }
+    super::items(terminal, &lines)?;
     Ok(0)
 }

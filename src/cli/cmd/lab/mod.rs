@@ -20,7 +20,7 @@ use crate::cluster::kind::plan::other_backend;
 use crate::cluster::steps::Stopped;
 use crate::cluster::{Backend, ClusterError, LabRecord, serve};
 use crate::ui;
-use crate::ui::terminal::Style;
+use crate::ui::terminal::{Style, Terminal};
 
 /// `up`.
 ///
@@ -193,4 +193,9 @@ pub async fn kubectl(app: &App, args: &KubectlArgs) -> Result<u8, Failure> {
         })?;
     let code = status.code().or_else(|| status.signal().map(|s| 128 + s)).unwrap_or(1);
     Ok(u8::try_from(code).unwrap_or(1))
+}
+
+/// A plan on standard output, a line each.
+fn items(terminal: &Terminal, lines: &[String]) -> Result<(), Failure> {
+    lines.iter().try_for_each(|line| terminal.line(format!("{} {line}", terminal.item_mark())))
 }
